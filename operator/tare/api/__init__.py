@@ -1,0 +1,1 @@
+"""BenchmarkRun: spec, status, conditions, reasons, names; one truth for code, CRD and docs."""

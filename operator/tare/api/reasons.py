@@ -1,0 +1,118 @@
+"""Phases, condition types, reasons and cell states: one table for code, CRD, docs and tests.
+
+Reasons are CamelCase and stable: people script against them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["CellState", "ConditionType", "Reason", "RunPhase"]
+
+
+class RunPhase(StrEnum):
+    """`status.phase`: derived for people, never read back to decide."""
+
+    PENDING = "Pending"
+    WAITING = "Waiting"
+    PREPARING = "Preparing"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    PARTIALLY_FAILED = "PartiallyFailed"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    SUSPENDED = "Suspended"
+
+
+class ConditionType(StrEnum):
+    """`status.conditions[].type`."""
+
+    ACCEPTED = "Accepted"
+    """The spec is valid and its target is allowed."""
+    TARGET_READY = "TargetReady"
+    """The model service is reachable, ready and serves the model."""
+    WORKERS_READY = "WorkersReady"
+    """Every worker of the current trial has loaded its dataset and registered."""
+    PROFILING = "Profiling"
+    """A server profiler is, or may be, running."""
+    CACHE_AS_PLANNED = "CacheAsPlanned"
+    """Every trial started from the cache state that the run asked for."""
+    GOALS_MET = "GoalsMet"
+    NO_REGRESSION = "NoRegression"
+    RESULTS_PUBLISHED = "ResultsPublished"
+    """All results so far are stored in ConfigMaps."""
+    MEASUREMENT_SOUND = "MeasurementSound"
+    """False when the numbers need care: a saturated client, no streaming, wrong output lengths."""
+    SPEC_CHANGE_IGNORED = "SpecChangeIgnored"
+    SUSPENDED = "Suspended"
+    COMPLETE = "Complete"
+    """End: every cell was measured."""
+    FAILED = "Failed"
+    """End: not every cell was measured."""
+    FINISHED = "Finished"
+    """End, always True then, so that one `kubectl wait` never hangs."""
+
+
+class Reason(StrEnum):
+    """`status.conditions[].reason` and the reason of a failed cell."""
+
+    ACCEPTED = "Accepted"
+    ALL_CELLS_MEASURED = "AllCellsMeasured"
+    ALL_MET = "AllMet"
+    AS_ASKED = "AsAsked"
+    CANCELLED = "Cancelled"
+    CELLS_FAILED = "CellsFailed"
+    CLIENT_SATURATED = "ClientSaturated"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    EMPTY_OUTPUT = "EmptyOutput"
+    FINISHED = "Finished"
+    GOALS_MISSED = "GoalsMissed"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    INVALID_SPEC = "InvalidSpec"
+    MISSING_DONE = "MissingDone"
+    MODEL_NOT_SERVED = "ModelNotServed"
+    NOT_ALLOWED = "NotAllowed"
+    NOT_CONCLUSIVE = "NotConclusive"
+    NOT_STREAMING = "NotStreaming"
+    NO_GOALS = "NoGoals"
+    NO_ISSUES = "NoIssues"
+    OOM_KILLED = "OOMKilled"
+    OUTPUT_LENGTH_MISMATCH = "OutputLengthMismatch"
+    PROFILER_ON = "ProfilerOn"
+    PROFILER_OFF = "ProfilerOff"
+    PROFILER_START_FAILED = "ProfilerStartFailed"
+    PROFILER_STOP_FAILED = "ProfilerStopFailed"
+    PUBLISHED = "Published"
+    QUEUED = "Queued"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    REGISTERED = "Registered"
+    REPLICAS_CHANGED = "ReplicasChanged"
+    REQUEST_REJECTED = "RequestRejected"
+    RESET_INCOMPLETE = "ResetIncomplete"
+    RESET_REFUSED = "ResetRefused"
+    RESUMED = "Resumed"
+    RUNNING = "Running"
+    SECRET_MISSING = "SecretMissing"
+    SPEC_CHANGED = "SpecChanged"
+    SUSPENDED = "Suspended"
+    TARGET_BUSY = "TargetBusy"
+    TARGET_NOT_READY = "TargetNotReady"
+    TARGET_READY = "TargetReady"
+    TOO_MANY_ERRORS = "TooManyErrors"
+    UNSCHEDULABLE = "Unschedulable"
+    UNVERIFIED = "Unverified"
+    WAITING = "Waiting"
+    WARM_CACHE = "WarmCache"
+    WORKERS_NOT_READY = "WorkersNotReady"
+    WORKER_LOST = "WorkerLost"
+
+
+class CellState(StrEnum):
+    """`status.cells[].state`."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    MEASURED = "Measured"
+    FAILED = "Failed"
+    INVALID = "Invalid"
+    SKIPPED = "Skipped"

@@ -1,0 +1,1 @@
+"""Pure measuring: metric definitions, mergeable histograms, counts, intervals, goals."""

@@ -1,0 +1,100 @@
+"""Reasons to read a trial's numbers with care.
+
+None of them makes a measurement invalid: the numbers are what they are, but they may not mean what
+they seem to. Each says how often it happened and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tare.api.reasons import Reason
+from tare.measure.counts import Count
+
+if TYPE_CHECKING:
+    from tare.measure.profile import Profile
+
+__all__ = ["MAX_EVENT_LOOP_LAG", "MAX_LENGTH_MISMATCH", "Concern", "find_concerns"]
+
+MAX_EVENT_LOOP_LAG: Final = 0.010
+"""Seconds at p99; above, the client's own delay shows in the latencies."""
+MAX_LENGTH_MISMATCH: Final = 0.01
+"""Share of answers whose length may differ from what was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concern:
+    """Something that the reader of the numbers must know."""
+
+    reason: Reason
+    message: str
+    """One sentence with the numbers, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """A concern about ok answers: more than `allowed` of them, as a share, have `count`."""
+
+    reason: Reason
+    count: Count
+    allowed: float
+    text: Callable[[str], str]
+
+
+_RULES: Final = (
+    _Rule(
+        reason=Reason.NOT_STREAMING,
+        count=Count.NOT_STREAMED,
+        allowed=0.0,
+        text="{} came in one piece although streaming was asked for, and have no time to first "
+        "token; look for a proxy that buffers".format,
+    ),
+    _Rule(
+        reason=Reason.OUTPUT_LENGTH_MISMATCH,
+        count=Count.OUTPUT_LENGTH_MISMATCH,
+        allowed=MAX_LENGTH_MISMATCH,
+        text="{} had another length than asked for, so that runs may not compare; set "
+        "endpoint.extraBody.ignore_eos where the server knows it".format,
+    ),
+    _Rule(
+        reason=Reason.EMPTY_OUTPUT,
+        count=Count.EMPTY_OUTPUT,
+        allowed=0.0,
+        text="{} held no text and count in no time to first token; look at the prompts and the "
+        "stop settings".format,
+    ),
+    _Rule(
+        reason=Reason.MISSING_DONE,
+        count=Count.MISSING_DONE,
+        allowed=0.0,
+        text="{} ended without [DONE] after their finish reason; look for a proxy that cuts "
+        "streams".format,
+    ),
+)
+
+
+def find_concerns(profile: Profile, *, event_loop_lag_p99: float | None) -> tuple[Concern, ...]:
+    """Return everything that is of concern in a trial; `event_loop_lag_p99` is in seconds."""
+    ok = profile.count(Count.OK)
+    found = [
+        Concern(
+            reason=rule.reason,
+            message=rule.text(f"{profile.count(rule.count)} of {ok} answers") + ".",
+        )
+        for rule in _RULES
+        if (profile.share(rule.count, Count.OK) or 0.0) > rule.allowed
+    ]
+    if event_loop_lag_p99 is not None and event_loop_lag_p99 > MAX_EVENT_LOOP_LAG:
+        found.append(_saturated(event_loop_lag_p99))
+    return tuple(found)
+
+
+def _saturated(lag: float) -> Concern:
+    return Concern(
+        reason=Reason.CLIENT_SATURATED,
+        message=f"The event loop of a worker lagged {lag * 1e3:.1f} ms at p99 (at most "
+        f"{MAX_EVENT_LOOP_LAG * 1e3:.0f} ms is sound), which is in every latency; raise "
+        "workers.replicas or give the workers more CPU.",
+    )

@@ -1,0 +1,123 @@
+"""What control calls to the model service came to: audit rows and outcomes.
+
+Pure values: `endpoint` fills them, `decide` reads them, results keep them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tare.api.reasons import Reason
+
+__all__ = [
+    "CallOutcome",
+    "HookCall",
+    "HookKind",
+    "HookReport",
+    "PreflightReport",
+    "Replica",
+    "Replicas",
+]
+
+
+class HookKind(StrEnum):
+    """The three hooks."""
+
+    RESET = "reset"
+    PROFILER_START = "profiler-start"
+    PROFILER_STOP = "profiler-stop"
+
+
+class CallOutcome(StrEnum):
+    """How one POST to one replica ended."""
+
+    CONFIRMED = "confirmed"
+    """2xx and the body does not deny it."""
+    UNVERIFIED = "unverified"
+    """2xx with a body that says nothing either way."""
+    BUSY = "busy"
+    """The server asked to try again later."""
+    REFUSED = "refused"
+    """Any other answer."""
+    UNREACHABLE = "unreachable"
+    """No answer: connection refused, TLS error."""
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """One server behind the target: a pod's address, or an origin given by URL."""
+
+    uid: str
+    """Pod UID; for a URL its origin."""
+    name: str
+    """Pod name; for a URL its origin."""
+    origin: str
+    """`scheme://host:port` to POST to."""
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """The replicas of a target at one moment."""
+
+    ready: tuple[Replica, ...] = ()
+    """`serving && !terminating`, addresses verified against pods that the Service selects."""
+    terminating: tuple[str, ...] = ()
+    """Names of pods that are going away and may still answer."""
+    not_ready: tuple[str, ...] = ()
+    service_url: str | None = None
+    """Where the load goes: the Service's own address; None for URLs."""
+    service_host: str | None = None
+    """`name.namespace.svc[:port]`: Host header for calls by address."""
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """Sorted UIDs of the ready replicas: the identity of the set."""
+        return tuple(sorted(replica.uid for replica in self.ready))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookCall:
+    """Audit row of one POST."""
+
+    hook: HookKind
+    replica: str
+    """`Replica.name`."""
+    origin: str
+    attempt: int
+    status: int | None
+    seconds: float
+    outcome: CallOutcome
+    message: str = ""
+    """The server's words or the error, at most 1 KiB, without secrets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookReport:
+    """Outcome of a hook over all replicas."""
+
+    hook: HookKind
+    ok: bool
+    verified: bool
+    """Every replica's answer confirmed it (an empty body does not)."""
+    reason: Reason | None
+    """Why it failed; None when `ok`."""
+    message: str
+    """One sentence for people: which replica, what it said, what to do."""
+    replicas: tuple[str, ...]
+    """UIDs on which the hook was tried."""
+    calls: tuple[HookCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightReport:
+    """Whether the target is ready, serves the model and takes a request as the load sends it."""
+
+    ok: bool
+    reason: Reason | None
+    message: str
+    final: bool
+    """A failure that waiting cannot mend (unknown model, refused request, bad certificate)."""
+    server_version: str = ""

@@ -1,0 +1,184 @@
+"""Messages between workers and the operator's inbox.
+
+Every request is a POST of JSON with `Authorization: Bearer <run token>`:
+
+=================  ====================================================================
+`/v1/register`     `Register` → 200; 409 when another pod holds this index; 410 when the
+                   attempt is over (the worker ends)
+`/v1/wait`         `Wait` → `Command`; the answer is held until there is one, for 20 s at
+                   most (then `idle`, and the worker asks again). A worker has exactly one
+                   such request open from registration to its end, while it sends load too:
+                   this is how a stop reaches it within milliseconds
+`/v1/progress`     `Progress` each second of a phase → 204
+`/v1/result`       `WorkerResult` → `ResultReply`; offered again until `stored`
+=================  ====================================================================
+
+All messages are statements of what is so, not events: repeating one changes nothing. Numbers of
+time are seconds on the worker's own monotonic clock unless said; no clock is compared with another
+pod's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = [
+    "Command",
+    "CommandKind",
+    "Identity",
+    "PhaseResult",
+    "Progress",
+    "Register",
+    "ResultReply",
+    "Wait",
+    "WorkerResult",
+    "WorkerState",
+]
+
+
+class WorkerState(StrEnum):
+    """What a worker says of itself; `phase` beside it says for which phase."""
+
+    WAITING = "waiting"
+    """Dataset loaded, nothing asked yet."""
+    READY = "ready"
+    """Connections for `phase` are open; may start at any moment."""
+    RUNNING = "running"
+    """Load of `phase` is on its way."""
+    DRAINED = "drained"
+    """Every request of `phase` has ended; connections stay."""
+    STOPPED = "stopped"
+    """Told to stop; nothing is in flight and nothing will be sent."""
+
+
+class CommandKind(StrEnum):
+    """What the operator asks of a worker."""
+
+    IDLE = "idle"
+    """Nothing yet; ask again."""
+    PREPARE = "prepare"
+    """Open or renew the connections of `phase`, then say `ready`."""
+    START = "start"
+    """Start `phase` now."""
+    FINISH = "finish"
+    """All phases are done: offer the result until it is stored, then end with success."""
+    STOP = "stop"
+    """Send nothing more, cancel what is in flight, say `stopped`, offer the (partial) result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which worker of which attempt speaks."""
+
+    run_uid: str
+    cell: int
+    trial: int
+    attempt: int
+    index: int
+    pod_uid: str
+    pod_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Register:
+    """The dataset is loaded; also sent again after the operator was away.
+
+    `state` and `phase` let a restarted operator find out where the worker is.
+    """
+
+    worker: Identity
+    state: WorkerState = WorkerState.WAITING
+    phase: int = -1
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+    """Compact description of the prompts (`workload` writes it); the operator sees no prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """The worker is in `state` of `phase` and waits for the next command."""
+
+    worker: Identity
+    state: WorkerState
+    phase: int
+    round_trip: float = 0.0
+    """Seconds of the fastest round trip to the inbox so far: part of the start skew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """The operator's answer to `Wait`."""
+
+    do: CommandKind
+    phase: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """State of a running phase; counts are totals since the phase began."""
+
+    worker: Identity
+    phase: int
+    elapsed: float
+    issued: int
+    ok: int
+    failed: int
+    """Failed, timed out and incomplete together."""
+    in_flight: int
+    output_tokens: int
+    time_to_first_token: Mapping[str, Any] = field(default_factory=dict)
+    """`measure.histogram.Histogram` as JSON."""
+    request_latency: Mapping[str, Any] = field(default_factory=dict)
+    event_loop_lag: float = 0.0
+    """Seconds, the largest since the last report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseResult:
+    """What one worker measured in one phase; merges with others by adding (`measure.merge`)."""
+
+    name: str
+    kind: str
+    planned_seconds: float | None
+    """`durationSeconds` of the phase."""
+    seconds: float
+    """From the gate to the last send, or to the last answer when the phase ends by requests."""
+    drain_seconds: float
+    """From there to the end of the last request."""
+    counts: Mapping[str, int]
+    """issued, ok, failed, incomplete, timeout, cancelled, empty_output, not_streamed, good, …"""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Error kind to number of requests."""
+    error_samples: Mapping[str, str] = field(default_factory=dict)
+    """Error kind to one message of the server, at most 1 KiB."""
+    token_sources: Mapping[str, int] = field(default_factory=dict)
+    """`usage` or `chunks` to number of requests."""
+    endpoints: Mapping[str, int] = field(default_factory=dict)
+    """Origin to number of requests sent there."""
+    histograms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Metric name to `measure.histogram.Histogram` as JSON; nanoseconds, or tokens."""
+    connections_opened: int = 0
+    first_cached_tokens: int | None = None
+    """Cached prompt tokens of the first request of the phase, as the server said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerResult:
+    """The whole result of one worker; the same one is offered until it is stored."""
+
+    worker: Identity
+    phases: tuple[PhaseResult, ...]
+    complete: bool
+    """False when the worker was stopped before the end of its last phase."""
+    event_loop_lag: Mapping[str, Any] = field(default_factory=dict)
+    """Histogram of the event loop's lag while load was sent, in nanoseconds."""
+    cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultReply:
+    """Whether the result lies in a ConfigMap now; until then the worker offers it again."""
+
+    stored: bool
