@@ -1,0 +1,1 @@
+"""Origins and headers: what hooks, preflight and workers share."""

@@ -1,0 +1,1 @@
+"""Logging and Prometheus metrics: a leaf that imports nobody."""
