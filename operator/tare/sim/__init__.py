@@ -1,0 +1,1 @@
+"""Simulation of an inference server."""

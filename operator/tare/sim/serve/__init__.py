@@ -1,0 +1,1 @@
+"""The simulated model server: OpenAI-compatible, streaming, in real time."""

@@ -1,0 +1,120 @@
+"""The answer to one request for text: what whole and streamed ones share, and the whole one.
+
+A reply listens to the engine for tokens and to the connection for the client's going away, and
+tells its owner how it ended. Streams are in `stream`.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tare.telemetry.overriding import override
+
+if TYPE_CHECKING:
+    from tare.sim.engine import Generation
+    from tare.sim.serve.http import Connection
+    from tare.sim.serve.openai import TextRequest
+    from tare.sim.tokens import Answer
+
+__all__ = ["Reply", "ReplyOwner", "WholeReply"]
+
+
+class ReplyOwner(Protocol):
+    """Who started the generation and must know how it ends; exactly one of these is called."""
+
+    def on_complete(self, reply: Reply) -> None:
+        """All tokens are sent."""
+
+    def on_abandoned(self, reply: Reply) -> None:
+        """No more can or shall be sent: the generation must be aborted."""
+
+
+class Reply(ABC):
+    """The answer to one request; subclasses decide what is sent when."""
+
+    def __init__(
+        self,
+        *,
+        request: TextRequest,
+        answer: Answer,
+        connection: Connection,
+        identity: str,
+        arrived_ns: int,
+        owner: ReplyOwner,
+        details: bool,
+    ) -> None:
+        self.request = request
+        self.answer = answer
+        self.connection = connection
+        self.identity = f"{'chatcmpl' if request.chat else 'cmpl'}-{identity}"
+        """The answer's `id`."""
+        self.arrived_ns = arrived_ns
+        self.first_token_ns = 0
+        self.created = int(time.time())
+        self.owner = owner
+        self.details = details
+        """Whether `usage` tells the cached tokens."""
+        self.generation: Generation | None = None
+        """Set by whoever submits the request to the engine."""
+
+    def on_disconnect(self) -> None:
+        """The client has gone."""
+        self.owner.on_abandoned(self)
+
+    def on_tokens(self, generation: Generation, count: int) -> None:
+        """Note the time of the first token, send what is to be sent, and end."""
+        if generation.generated == count:
+            self.first_token_ns = time.monotonic_ns()
+        self.send(generation, count)
+        if generation.finished:
+            self.owner.on_complete(self)
+
+    @abstractmethod
+    def send(self, generation: Generation, count: int) -> None:
+        """Send what the `count` newest tokens call for; finish the answer with the last one."""
+
+    def usage(self, generation: Generation) -> dict[str, Any]:
+        """Return the `usage` object; `created_cache_tokens` is known for chat only, as on vLLM."""
+        usage: dict[str, Any] = {
+            "prompt_tokens": generation.prompt_tokens,
+            "total_tokens": generation.prompt_tokens + generation.generated,
+            "completion_tokens": generation.generated,
+        }
+        if self.details:
+            details = {"cached_tokens": generation.cached_tokens}
+            if self.request.chat:
+                details["created_cache_tokens"] = generation.created_cache_tokens
+            usage["prompt_tokens_details"] = details
+        return usage
+
+
+class WholeReply(Reply):
+    """An answer without streaming: one JSON document after the last token."""
+
+    @override
+    def send(self, generation: Generation, count: int) -> None:  # noqa: ARG002 - all are awaited
+        """Send the document when it is complete."""
+        if generation.finished:
+            self.connection.respond_json(200, self._document(generation))
+
+    def _document(self, generation: Generation) -> dict[str, Any]:
+        text = self.answer.text(0, generation.generated)
+        chat = self.request.chat
+        message = {"role": "assistant", "content": text, "refusal": None}
+        choice = {
+            "index": 0,
+            **({"message": message} if chat else {"text": text}),
+            "logprobs": None,
+            "finish_reason": self.request.finish_reason,
+            "stop_reason": None,
+        }
+        return {
+            "id": self.identity,
+            "object": "chat.completion" if chat else "text_completion",
+            "created": self.created,
+            "model": self.request.model,
+            "choices": [choice],
+            "usage": self.usage(generation),
+        }

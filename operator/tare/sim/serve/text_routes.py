@@ -1,0 +1,124 @@
+"""Routes under `/v1` and `/tokenize`: models, chat and completions."""
+
+from __future__ import annotations
+
+import os
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from tare.sim.serve.openai import ApiError, read_generation, read_object, read_tokenize
+from tare.sim.serve.reply import Reply, WholeReply
+from tare.sim.serve.stream import BadEnd, StreamReply
+from tare.sim.tokens import Answer
+
+if TYPE_CHECKING:
+    from tare.sim.serve.http import Connection, Request
+    from tare.sim.serve.state import State
+
+__all__ = ["TextRoutes"]
+
+
+class TextRoutes:
+    """Accepts requests for text, hands them to the engine and keeps the books when they end."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._created = int(time.time())
+
+    def chat(self, request: Request, connection: Connection) -> None:
+        """POST /v1/chat/completions."""
+        self._accept(request, connection, chat=True)
+
+    def completions(self, request: Request, connection: Connection) -> None:
+        """POST /v1/completions."""
+        self._accept(request, connection, chat=False)
+
+    def models(self, request: Request, connection: Connection) -> None:  # noqa: ARG002 - a route
+        """GET /v1/models."""
+        options = self._state.options
+        models = [
+            {
+                "id": name,
+                "object": "model",
+                "created": self._created,
+                "owned_by": "tare-sim",
+                "root": options.models[0],
+                "parent": None,
+                "max_model_len": options.max_model_len,
+            }
+            for name in options.models
+        ]
+        connection.respond_json(200, {"object": "list", "data": models})
+
+    def tokenize(self, request: Request, connection: Connection) -> None:
+        """POST /tokenize."""
+        ids = read_tokenize(_body(request), self._state.limits)
+        document = {
+            "count": len(ids),
+            "max_model_len": self._state.options.max_model_len,
+            "tokens": ids,
+            "token_strs": None,
+        }
+        connection.respond_json(200, document)
+
+    # --- ReplyOwner
+
+    def on_complete(self, reply: Reply) -> None:
+        """Count a complete answer."""
+        now = time.monotonic_ns()
+        assert reply.generation is not None
+        self._state.truth.on_complete(reply.generation)
+        self._state.metrics.on_complete(
+            finish_reason=reply.request.finish_reason,
+            time_to_first_token_ns=reply.first_token_ns - reply.arrived_ns,
+            latency_ns=now - reply.arrived_ns,
+        )
+        reply.generation = None
+
+    def on_abandoned(self, reply: Reply) -> None:
+        """Stop generating what nobody reads."""
+        assert reply.generation is not None
+        self._state.realtime.abort(reply.generation)
+        self._state.truth.on_aborted()
+        reply.generation = None
+
+    def _accept(self, request: Request, connection: Connection, *, chat: bool) -> None:
+        state = self._state
+        if state.draining:
+            state.truth.counts.requests_refused += 1
+            raise ApiError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "The server shuts down", "ServiceUnavailable"
+            )
+        fault = state.misbehave("chat", connection)
+        if fault is not None and fault not in set(BadEnd):
+            state.truth.counts.requests_refused += 1
+            return
+        try:
+            asked = read_generation(_body(request), state.limits, chat=chat)
+        except ApiError:
+            state.truth.counts.requests_refused += 1
+            raise
+        common: dict[str, Any] = {
+            "request": asked,
+            "answer": Answer.to(tuple(asked.prompt.ids), state.options.seed),
+            "connection": connection,
+            "identity": request.headers.get("x-request-id") or os.urandom(8).hex(),
+            "arrived_ns": request.arrived_ns,
+            "owner": self,
+            "details": state.options.prompt_tokens_details,
+        }
+        bad_end = None if fault is None else BadEnd(fault)
+        reply = StreamReply(**common, bad_end=bad_end) if asked.stream else WholeReply(**common)
+        self._start(request, reply)
+
+    def _start(self, request: Request, reply: Reply) -> None:
+        asked = reply.request
+        generation = self._state.realtime.submit(asked.prompt, asked.limit, reply.answer.ids, reply)
+        reply.generation = generation
+        reply.connection.listener = reply
+        self._state.truth.on_request(request, asked, generation, reply.identity)
+
+
+def _body(request: Request) -> dict[str, Any]:
+    return read_object(request.headers.get("content-type", ""), request.body)
