@@ -1,0 +1,1 @@
+"""The model service: replicas, readiness, control hooks."""
