@@ -1,0 +1,106 @@
+"""When the next request of a phase may be sent; pure, in nanoseconds after the gate.
+
+A closed loop keeps a number of requests in flight and lets the server set the pace. An open loop
+sends at planned moments whether or not the server keeps up: those moments are part of the plan, so
+that a request that had to wait shows how late it was instead of moving the ones behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tare.plan.schedule import due_time
+
+if TYPE_CHECKING:
+    from tare.plan.order import PhaseOrder
+    from tare.plan.shares import Share
+
+__all__ = ["Arrivals", "ClosedLoop", "OpenLoop", "arrivals_of"]
+
+_SECOND = 1_000_000_000
+
+
+class Arrivals(Protocol):
+    """The requests that this worker still has to send, in order."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all of them were taken."""
+        ...
+
+    def next_due(self, elapsed: int, in_flight: int) -> int | None:
+        """Return when the next one is due; None while another one has to end first."""
+        ...
+
+    def take(self) -> int:
+        """Return the number of the next request and go on to the one after it."""
+        ...
+
+
+class ClosedLoop:
+    """A fixed number of requests in flight."""
+
+    def __init__(self, share: Share) -> None:
+        self._numbers = share.numbers()
+        self._next = next(self._numbers, None)
+        self._slots = share.concurrency or 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Part of `Arrivals`."""
+        return self._next is None
+
+    def next_due(self, elapsed: int, in_flight: int) -> int | None:
+        """Part of `Arrivals`: at once when a slot is free."""
+        return elapsed if in_flight < self._slots else None
+
+    def take(self) -> int:
+        """Part of `Arrivals`."""
+        number = self._next
+        assert number is not None
+        self._next = next(self._numbers, None)
+        return number
+
+
+class OpenLoop:
+    """Requests at planned moments, held back only where `maxConcurrency` says so."""
+
+    def __init__(self, phase: PhaseOrder, share: Share) -> None:
+        self._phase = phase
+        self._numbers = share.numbers()
+        self._slots = share.concurrency
+        self._next: int | None = None
+        self._due = 0
+        self._advance()
+
+    @property
+    def exhausted(self) -> bool:
+        """Part of `Arrivals`."""
+        return self._next is None
+
+    def next_due(self, elapsed: int, in_flight: int) -> int | None:  # noqa: ARG002 - Arrivals
+        """Part of `Arrivals`: the planned moment, which may be past."""
+        return None if self._slots is not None and in_flight >= self._slots else self._due
+
+    def take(self) -> int:
+        """Part of `Arrivals`."""
+        number = self._next
+        assert number is not None
+        self._advance()
+        return number
+
+    def _advance(self) -> None:
+        self._next = next(self._numbers, None)
+        if self._next is not None:
+            due = due_time(self._phase, self._next)
+            assert due is not None
+            self._due = round(due * _SECOND)
+
+
+def arrivals_of(phase: PhaseOrder, share: Share) -> Arrivals:
+    """Return the arrivals of this worker's share of a phase."""
+    match phase.type:
+        case "concurrency":
+            return ClosedLoop(share)
+        case "constant":
+            return OpenLoop(phase, share)

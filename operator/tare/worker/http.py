@@ -1,0 +1,223 @@
+"""One HTTP/1.1 client connection on httptools: send a request, hand over the answer's pieces.
+
+It knows nothing of models, pools or retries. A read from the socket gets one time stamp before any
+parsing, and all its pieces carry that stamp, so that parsing is never part of a measured time.
+There are no redirects, no content encodings and no pipelining. An answer may be chunked, have a
+length, or last until the connection closes; interim answers (1xx) are skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Protocol, cast
+
+import httptools
+
+from tare.telemetry.overriding import override
+from tare.worker.failure import CLOSED, PROTOCOL, RESET, Failure, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Connection", "Exchange", "Headers", "request_head"]
+
+Headers = list[tuple[bytes, bytes]]
+"""Names in lower case."""
+
+_INTERIM_END = 200
+_NO_BODY = (204, 304)
+
+
+class Exchange(Protocol):
+    """One request as its sender sees it; `at` is in nanoseconds of `time.monotonic_ns`.
+
+    After `on_sent` exactly one of `on_end` and `on_failure` comes last, unless the connection was
+    aborted by our side.
+    """
+
+    def on_sent(self, at: int) -> None:
+        """The request's bytes are about to be written; again when it is sent a second time."""
+
+    def on_head(self, at: int, status: int, headers: Headers) -> None:
+        """Status and headers of the final answer have come."""
+
+    def on_data(self, at: int, data: bytes) -> None:
+        """A piece of the body has come."""
+
+    def on_end(self, at: int) -> None:
+        """The answer is whole."""
+
+    def on_failure(self, at: int, failure: Failure) -> None:
+        """There is no answer, or it broke off."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection that carries one exchange at a time.
+
+    What happens between exchanges is for a subclass to say: by itself a connection is closed after
+    its first answer.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_at",
+        "_complete",
+        "_exchange",
+        "_headers",
+        "_interim",
+        "_parser",
+        "_reusable",
+        "_transport",
+        "_until_close",
+    )
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._exchange: Exchange | None = None
+        self._headers: Headers = []
+        self._at = 0
+        self._answered = False
+        self._complete = False
+        self._interim = False
+        self._reusable = False
+        self._until_close = False
+
+    def send(self, exchange: Exchange, request: bytes) -> None:
+        """Write a whole request; the connection must be free."""
+        assert self._exchange is None
+        assert self._transport is not None
+        self._exchange = exchange
+        self._answered = self._complete = self._reusable = self._until_close = False
+        exchange.on_sent(monotonic_ns())
+        self._transport.write(request)
+
+    def abort(self) -> None:
+        """Close at once and tell its exchange nothing."""
+        self._exchange = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def open(self) -> bool:
+        """Whether a request may be written, as far as this side knows."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Part of asyncio.Protocol."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        """Stamp, then parse; part of asyncio.Protocol."""
+        self._at = monotonic_ns()
+        if self._exchange is None:
+            self.abort()  # An answer that nobody asked for, such as 408 before a close.
+            return
+        self._answered = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if isinstance(error, httptools.HttpParserCallbackError):
+                raise  # A fault of ours, not of the server.
+            self._reusable = False
+            if not self._complete:
+                self._fail(Failure(PROTOCOL, shorten(f"{type(error).__name__}: {error}")))
+                return
+        # Not within the parser's callback: the exchange may send the next request at once.
+        if self._complete:
+            self._finish()
+
+    @override
+    def eof_received(self) -> None:
+        """Let the transport close; part of asyncio.Protocol."""
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Part of asyncio.Protocol."""
+        exchange, self._exchange = self._exchange, None
+        self._transport = None
+        at = monotonic_ns()
+        self.closed()
+        if exchange is None:
+            return
+        if self._until_close and exc is None:
+            exchange.on_end(at)
+            return
+        kind = RESET if isinstance(exc, OSError) else CLOSED
+        failure = Failure(kind, shorten(str(exc)) if exc else "connection closed by the server")
+        if self._answered:
+            exchange.on_failure(at, failure)
+        else:
+            self.unanswered(exchange, at, failure)
+
+    def reusable(self, at: int) -> None:  # noqa: ARG002 - for subclasses
+        """The answer is whole and the connection may carry another request."""
+        self.abort()
+
+    def closed(self) -> None:
+        """The connection is gone; told before its exchange is."""
+
+    def unanswered(self, exchange: Exchange, at: int, failure: Failure) -> None:
+        """The connection closed before the first byte of an answer."""
+        exchange.on_failure(at, failure)
+
+    def on_message_begin(self) -> None:
+        """Part of httptools' protocol."""
+        self._headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Part of httptools' protocol."""
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Part of httptools' protocol."""
+        status = self._parser.get_status_code()
+        self._interim = status < _INTERIM_END
+        if self._interim or self._complete or self._exchange is None:
+            return
+        self._until_close = status not in _NO_BODY and not any(
+            name in (b"content-length", b"transfer-encoding") for name, _ in self._headers
+        )
+        self._exchange.on_head(self._at, status, self._headers)
+
+    def on_body(self, body: bytes) -> None:
+        """Part of httptools' protocol."""
+        if self._exchange is not None and not self._complete:
+            self._exchange.on_data(self._at, body)
+
+    def on_message_complete(self) -> None:
+        """Part of httptools' protocol."""
+        if self._interim:
+            return
+        # A second answer to one request: nobody could tell whose the third one is.
+        self._reusable = not self._complete and self._parser.should_keep_alive()
+        self._complete = True
+
+    def _finish(self) -> None:
+        exchange, self._exchange = self._exchange, None
+        if self._reusable and self.open:
+            self.reusable(self._at)
+        else:
+            self.abort()
+        if exchange is not None:
+            exchange.on_end(self._at)
+
+    def _fail(self, failure: Failure) -> None:
+        exchange, at = self._exchange, self._at
+        self.abort()
+        if exchange is not None:
+            exchange.on_failure(at, failure)
+
+
+def request_head(method: str, path: str, authority: str, headers: Mapping[str, str]) -> bytes:
+    """Encode a request's head up to the length of its body.
+
+    The caller adds the number, two line ends and the body for each request.
+    """
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {authority}", "Accept-Encoding: identity"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines.append("Content-Length: ")
+    return "\r\n".join(lines).encode("latin-1")

@@ -1,0 +1,185 @@
+"""The load of one work order as this worker carries it: dataset, connections, phases, result."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from tare.measure.counts import Count
+from tare.measure.messages import PhaseResult, Progress, WorkerResult
+from tare.plan.schedule import worker_share
+from tare.worker.arrivals import arrivals_of
+from tare.worker.endpoint import Endpoint
+from tare.worker.lag import LagSampler
+from tare.worker.orders import OrderError
+from tare.worker.phase import PhaseRunner
+from tare.worker.pool import Pool
+from tare.worker.recorder import PhaseRecorder
+from tare.worker.sender import TargetSender, request_heads
+from tare.worker.timers import LoopTimers
+from tare.workload.dataset import DatasetError, load
+from tare.workload.describe import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tare.worker.orders import Assignment
+
+__all__ = ["Load"]
+
+_CONNECT_TIMEOUT = 5.0
+_PREPARE_PATIENCE = 5.0
+_PREPARE_PAUSE = 0.1
+_OPEN_LOOP_SECONDS = 1.0
+"""An open loop's first connections: as many as requests arrive in this time."""
+_OPEN_LOOP_MOST = 512
+
+
+class Load:
+    """Runs the phases of an assignment one by one, each when it is told to."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        """Load the dataset.
+
+        Raises:
+            OrderError: the dataset cannot be made as ordered.
+        """
+        order = assignment.order
+        self._assignment = assignment
+        self._order = order
+        self._index = assignment.identity.index
+        try:
+            requests = load(order, self._index)
+            self.dataset: dict[str, Any] = describe(order.dataset)
+            """Compact description for the operator."""
+        except DatasetError as error:
+            raise OrderError(str(error)) from error
+        self._timers = LoopTimers(asyncio.get_running_loop())
+        self._lag = LagSampler(self._timers)
+        self._pool = Pool(
+            [Endpoint(base.origin, connect_timeout=_CONNECT_TIMEOUT) for base in assignment.bases]
+        )
+        self._sender = TargetSender(
+            order.target,
+            pool=self._pool,
+            requests=requests,
+            entries=order.dataset.entries,
+            heads=request_heads(order.target, assignment.bases, assignment.headers),
+            first_endpoint=self._index,
+        )
+        self._runner: PhaseRunner | None = None
+        self._running = -1
+        self._results: list[PhaseResult] = []
+        self._cpu_seconds = 0.0
+        self._cpu_began = 0.0
+        self.stopped = False
+        """Told to stop: nothing will be sent any more."""
+        self._cut_short = False
+        # The dataset stays for good: the collector need not look at it during a measurement.
+        gc.collect()
+        gc.freeze()
+
+    @property
+    def phases(self) -> int:
+        """Number of phases."""
+        return len(self._order.phases)
+
+    async def prepare(self, phase: int) -> None:
+        """Open, or renew, the connections that `phase` begins with.
+
+        A target that refuses them is tried for a few seconds and then left to the load itself,
+        where the failures are counted.
+        """
+        deadline = time.monotonic() + _PREPARE_PATIENCE
+        while True:
+            try:
+                await self._pool.prepare(self._first_connections(phase))
+            except OSError as error:
+                if time.monotonic() >= deadline:
+                    sys.stderr.write(f"tare worker: connections to the target: {error}\n")
+                    return
+                await asyncio.sleep(_PREPARE_PAUSE)
+            else:
+                return
+
+    def start(self, phase: int, on_finished: Callable[[], None]) -> None:
+        """Begin `phase`; `on_finished` is called when its last request has ended."""
+        order = self._order.phases[phase]
+        share = worker_share(order, self._index, self._order.workers)
+
+        def finished() -> None:
+            self._cpu_seconds += time.process_time() - self._cpu_began
+            self._lag.stop()
+            self._results.append(runner.result())
+            on_finished()
+
+        runner = PhaseRunner(
+            order,
+            share,
+            arrivals=arrivals_of(order, share),
+            target=self._order.target,
+            recorder=PhaseRecorder(
+                order,
+                streaming=self._order.target.streaming,
+                endpoints=[str(base.origin) for base in self._assignment.bases],
+                limits=self._assignment.limits,
+            ),
+            sender=self._sender,
+            timers=self._timers,
+            on_finished=finished,
+        )
+        self._runner, self._running = runner, phase
+        self._cpu_began = time.process_time()
+        self._lag.start()
+        runner.start()
+
+    def stop(self) -> None:
+        """Send nothing more and cancel what is in flight, before this returns."""
+        self.stopped = True
+        if self._runner is not None and not self._runner.finished:
+            self._cut_short = True
+            self._runner.stop()
+        self._pool.close()
+
+    def progress(self) -> Progress | None:
+        """Return how far the running phase is; None when none runs."""
+        runner = self._runner
+        if runner is None or runner.finished:
+            return None
+        recorder = runner.recorder
+        return Progress(
+            worker=self._assignment.identity,
+            phase=self._running,
+            elapsed=runner.elapsed,
+            issued=recorder.counts[Count.ISSUED],
+            ok=recorder.counts[Count.OK],
+            failed=recorder.counts[Count.FAILED],
+            in_flight=runner.in_flight,
+            output_tokens=recorder.counts[Count.OUTPUT_TOKENS_IN_WINDOW],
+            time_to_first_token=recorder.histogram("time_to_first_token"),
+            request_latency=recorder.histogram("request_latency"),
+            event_loop_lag=self._lag.take_largest(),
+        )
+
+    def result(self) -> WorkerResult:
+        """Return what was measured so far; no phase is running."""
+        return WorkerResult(
+            worker=self._assignment.identity,
+            phases=tuple(self._results),
+            complete=not self._cut_short and len(self._results) == self.phases,
+            event_loop_lag=self._lag.histogram.to_json(),
+            cpu_seconds=self._cpu_seconds,
+        )
+
+    def _first_connections(self, phase: int) -> int:
+        order = self._order.phases[phase]
+        share = worker_share(order, self._index, self._order.workers)
+        if order.rate is None:
+            return share.concurrency or 0
+        arriving = math.ceil(order.rate * _OPEN_LOOP_SECONDS / self._order.workers)
+        most = _OPEN_LOOP_MOST if share.concurrency is None else share.concurrency
+        return min(arriving, most)

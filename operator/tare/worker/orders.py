@@ -1,0 +1,124 @@
+"""What this worker is told: its order and identity, from the environment or from a file.
+
+Everything that can be wrong with it is found here, before the worker talks to anybody, and said in
+one line that names the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tare.api import names
+from tare.measure.goodput import limits_in_nanoseconds
+from tare.measure.messages import Identity
+from tare.measure.wire import WireError, decode
+from tare.net.auth import BadHeaderError, resolve
+from tare.net.origin import BadUrlError, BaseUrl, parse_base_url
+from tare.plan.order import WorkOrder
+
+if TYPE_CHECKING:
+    from tare.plan.order import PhaseOrder
+
+__all__ = ["Assignment", "OrderError", "read_assignment", "read_inbox"]
+
+
+class OrderError(ValueError):
+    """The order, or what belongs to it, cannot be followed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """An order that was checked, and who follows it."""
+
+    order: WorkOrder
+    identity: Identity
+    bases: tuple[BaseUrl, ...]
+    """The target's URLs, taken apart."""
+    headers: Mapping[str, str]
+    """Headers of each request, secrets filled in."""
+    limits: Mapping[str, int]
+    """Goodput limits in nanoseconds."""
+
+
+def read_assignment(environ: Mapping[str, str], raw: bytes | None = None) -> Assignment:
+    """Read the order from `raw`, else from the environment, and check it.
+
+    Raises:
+        OrderError: what is wrong, in one line.
+    """
+    source = raw if raw is not None else _required(environ, names.ENV_ORDER)
+    try:
+        order = decode(WorkOrder, source)
+        return Assignment(
+            order=order,
+            identity=_identity(order, environ),
+            bases=_bases(order),
+            headers=resolve(order.target.headers, environ),
+            limits=limits_in_nanoseconds(order.goodput),
+        )
+    except (WireError, BadHeaderError, BadUrlError) as error:
+        raise OrderError(str(error)) from error
+    except ValueError as error:
+        raise OrderError(str(error)) from error
+
+
+def read_inbox(environ: Mapping[str, str]) -> tuple[BaseUrl, str]:
+    """Read where the operator's inbox is, and the token for it.
+
+    Raises:
+        OrderError: a variable is missing or no URL.
+    """
+    try:
+        base = parse_base_url(_required(environ, names.ENV_INBOX))
+    except BadUrlError as error:
+        raise OrderError(f"{names.ENV_INBOX}: {error}") from error
+    return base, _required(environ, names.ENV_TOKEN)
+
+
+def _required(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name, "")
+    if not value:
+        raise OrderError(f"{name} is not set; the operator sets it on a worker's container")
+    return value
+
+
+def _identity(order: WorkOrder, environ: Mapping[str, str]) -> Identity:
+    text = environ.get(names.ENV_INDEX, "0")
+    index = int(text) if text.isdigit() else -1
+    if not 0 <= index < order.workers:
+        raise OrderError(f"{names.ENV_INDEX}: {text!r} is no index of {order.workers} workers")
+    return Identity(
+        run_uid=order.run_uid,
+        cell=order.cell,
+        trial=order.trial,
+        attempt=order.attempt,
+        index=index,
+        pod_uid=environ.get(names.ENV_POD_UID, ""),
+        pod_name=environ.get(names.ENV_POD_NAME, ""),
+    )
+
+
+def _bases(order: WorkOrder) -> tuple[BaseUrl, ...]:
+    if not order.target.urls:
+        raise OrderError("WorkOrder.target.urls is empty; give one or more base URLs")
+    if not order.phases:
+        raise OrderError("WorkOrder.phases is empty; give one or more phases")
+    for index, phase in enumerate(order.phases):
+        if (problem := _phase_problem(phase)) is not None:
+            raise OrderError(f"WorkOrder.phases[{index}] ({phase.name}): {problem}")
+    return tuple(parse_base_url(url) for url in order.target.urls)
+
+
+def _phase_problem(phase: PhaseOrder) -> str | None:
+    if phase.requests is None and phase.duration is None:
+        return "nothing ends it; give requests, duration or both"
+    match phase.type:
+        case "concurrency":
+            if not phase.concurrency or phase.concurrency < 1 or phase.rate is not None:
+                return "type concurrency needs a concurrency of 1 or more, and takes no rate"
+        case "constant":
+            if not phase.rate or phase.rate <= 0 or phase.concurrency is not None:
+                return "type constant needs a rate above 0, and takes no concurrency"
+    return None

@@ -1,0 +1,239 @@
+"""Runs one phase of load: sends when it is time, watches time-outs, stops, drains, gives up.
+
+Everything happens in callbacks of the event loop: an ended request sends its successor within the
+same read from the socket. How a request is sent and what the time is are ports, so that the rules
+of stopping are tested without a network and without waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tare.worker import failure as kinds
+from tare.worker.failure import Failure
+from tare.worker.record import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tare.measure.messages import PhaseResult
+    from tare.plan.order import PhaseOrder, TargetOrder
+    from tare.plan.shares import Share
+    from tare.worker.arrivals import Arrivals
+    from tare.worker.record import Record
+    from tare.worker.recorder import PhaseRecorder
+    from tare.worker.timers import Timer, Timers
+
+__all__ = ["Call", "PhaseRunner", "Sender"]
+
+_SECOND = 1_000_000_000
+_WATCHES_PER_TIMEOUT = 40
+_WATCH_PERIODS = (0.005, 0.25)
+"""Shortest and longest time between two looks at the time-outs, in seconds."""
+
+
+class Call(Protocol):
+    """A request in flight."""
+
+    @property
+    def record(self) -> Record:
+        """What is known of it."""
+        ...
+
+    @property
+    def last_progress(self) -> int:
+        """When it last brought text, or was sent; 0 before that."""
+        ...
+
+    def give_up(self, at: int, status: Status, failure: Failure) -> None:
+        """End it now; its `done` is called before this returns."""
+        ...
+
+
+class Sender(Protocol):
+    """Sends requests."""
+
+    @property
+    def connections_opened(self) -> int:
+        """Connections opened since the worker began."""
+        ...
+
+    def send(self, number: int, due: int, done: Callable[[Call], None]) -> Call:
+        """Send request `number`; `done` is called later, once, never from within this call."""
+        ...
+
+
+class PhaseRunner:
+    """One phase of one worker, from the gate to the end of its last request."""
+
+    def __init__(
+        self,
+        order: PhaseOrder,
+        share: Share,
+        *,
+        arrivals: Arrivals,
+        target: TargetOrder,
+        recorder: PhaseRecorder,
+        sender: Sender,
+        timers: Timers,
+        on_finished: Callable[[], None],
+    ) -> None:
+        self._order = order
+        self._arrivals = arrivals
+        self._recorder = recorder
+        self._sender = sender
+        self._timers = timers
+        self._on_finished = on_finished
+        self._request_timeout = round(target.request_timeout * _SECOND)
+        # An answer in one piece brings no token before its end.
+        idle = target.idle_timeout if target.streaming else target.request_timeout
+        self._idle_timeout = round(idle * _SECOND)
+        shortest = min(self._request_timeout, self._idle_timeout) / _SECOND
+        low, high = _WATCH_PERIODS
+        self._watch_period = min(max(shortest / _WATCHES_PER_TIMEOUT, low), high)
+        # An open loop's requests may run out because its time does: then its time is what ends it.
+        self._ends_by_requests = order.requests is not None and share.total == order.requests
+        self._calls: dict[Call, None] = {}
+        self._pending: set[Timer] = set()
+        self._send_timer: Timer | None = None
+        self._sending = False
+        self._began = 0
+        self._finished = 0
+        self._opened_before = 0
+
+    @property
+    def recorder(self) -> PhaseRecorder:
+        """Counts so far."""
+        return self._recorder
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not ended."""
+        return len(self._calls)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the gate."""
+        return (self._timers.now() - self._began) / _SECOND
+
+    @property
+    def finished(self) -> bool:
+        """Whether every request has ended."""
+        return self._finished > 0
+
+    def start(self) -> None:
+        """Open the gate: send what is due now and go on by itself."""
+        self._began = self._timers.now()
+        self._opened_before = self._sender.connections_opened
+        self._recorder.begin(self._began)
+        self._sending = True
+        if self._order.duration is not None:
+            self._later(self._order.duration, self._time_over)
+        self._later(self._watch_period, self._watch)
+        self._pump()
+
+    def stop(self) -> None:
+        """Send nothing more and cancel what is in flight, now."""
+        if self.finished:
+            return
+        self._sending = False
+        self._recorder.cut(self._timers.now())
+        self._give_up_all(Failure(kinds.STOPPED, "the run was stopped"))
+        if not self.finished:
+            self._finish()
+
+    def result(self) -> PhaseResult:
+        """Return what was measured; the phase has finished."""
+        assert self.finished
+        return self._recorder.result(
+            finished=self._finished,
+            connections_opened=self._sender.connections_opened - self._opened_before,
+        )
+
+    def _pump(self) -> None:
+        """Send everything that is due, then arrange for the next one."""
+        while self._sending:
+            if self._arrivals.exhausted:
+                if self._ends_by_requests:
+                    self._end_sending()
+                return
+            elapsed = self._timers.now() - self._began
+            due = self._arrivals.next_due(elapsed, len(self._calls))
+            if due is None:
+                return
+            if due > elapsed:
+                self._wake_in(due - elapsed)
+                return
+            self._recorder.issue()
+            call = self._sender.send(self._arrivals.take(), self._began + due, self._ended)
+            self._calls[call] = None
+
+    def _wake_in(self, nanoseconds: int) -> None:
+        if self._send_timer is None:
+            self._send_timer = self._later(nanoseconds / _SECOND, self._wake)
+
+    def _wake(self) -> None:
+        self._send_timer = None
+        self._pump()
+
+    def _ended(self, call: Call) -> None:
+        del self._calls[call]
+        self._recorder.add(call.record)
+        if self._sending:
+            self._pump()
+        elif not self._calls:
+            self._finish()
+
+    def _time_over(self) -> None:
+        self._pump()  # What is due in the last millisecond is sent too.
+        self._end_sending()
+
+    def _end_sending(self) -> None:
+        if not self._sending:
+            return
+        self._sending = False
+        if self._calls:
+            self._later(self._order.grace, self._grace_over)
+        else:
+            self._finish()
+
+    def _grace_over(self) -> None:
+        message = f"unanswered {self._order.grace:g} s after the last send"
+        self._give_up_all(Failure(kinds.GRACE_OVER, message))
+
+    def _give_up_all(self, failure: Failure) -> None:
+        now = self._timers.now()
+        for call in list(self._calls):
+            call.give_up(now, Status.CANCELLED, failure)
+
+    def _watch(self) -> None:
+        now = self._timers.now()
+        for call in list(self._calls):
+            began = call.record.sent or call.record.due
+            if now - began >= self._request_timeout:
+                seconds = self._request_timeout / _SECOND
+                failure = Failure(kinds.REQUEST_TIMEOUT, f"not finished after {seconds:g} s")
+            elif now - (call.last_progress or began) >= self._idle_timeout:
+                seconds = self._idle_timeout / _SECOND
+                failure = Failure(kinds.IDLE_TIMEOUT, f"no text for {seconds:g} s")
+            else:
+                continue
+            call.give_up(now, Status.TIMEOUT, failure)
+        if not self.finished:
+            self._later(self._watch_period, self._watch)
+
+    def _finish(self) -> None:
+        self._finished = self._timers.now()
+        for timer in self._pending:
+            timer.cancel()
+        self._pending.clear()
+        self._on_finished()
+
+    def _later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        def run() -> None:
+            self._pending.discard(timer)
+            callback()
+
+        timer = self._timers.call_later(seconds, run)
+        self._pending.add(timer)
+        return timer

@@ -1,0 +1,1 @@
+"""Prompts and datasets: what is sent to the model."""

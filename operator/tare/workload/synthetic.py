@@ -1,0 +1,47 @@
+"""Synthetic prompts: any number of distinct texts of about the asked length, made from a seed.
+
+A prompt is a function of the seed and its entry alone, so that every worker, and every later run of
+the same manifest, makes the same one. The first words spell the entry's number with the vocabulary
+as digits, the lowest digit first: no two prompts begin alike, so none finds a part of another in
+the server's prefix cache, and neighbours differ in their very first word. The vocabulary's order
+depends on the seed, so that prompts of different seeds differ as well.
+
+One word is taken for one token. That is approximate; the server's own count is what results show.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b, shake_128
+
+from tare.workload.vocabulary import WORDS
+
+__all__ = ["MAX_ENTRIES", "SyntheticPrompts"]
+
+_DIGITS = 3
+MAX_ENTRIES = len(WORDS) ** _DIGITS
+"""Prompts of three words or more that a seed can tell apart."""
+
+
+class SyntheticPrompts:
+    """The prompts of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        key = str(seed).encode()[:64]
+        self._words = sorted(WORDS, key=lambda word: blake2b(word.encode(), key=key).digest())
+
+    @staticmethod
+    def distinct(entry: int, words: int) -> bool:
+        """Whether `words` words can spell the entry, so that no other prompt begins like it."""
+        limit: int = len(WORDS) ** min(words, _DIGITS)
+        return entry < limit
+
+    def text(self, entry: int, words: int) -> str:
+        """Return prompt `entry`, `words` words long."""
+        size = len(WORDS)
+        lead = [entry // size**place % size for place in range(min(_DIGITS, words))]
+        rest = words - len(lead)
+        noise = shake_128(f"{self._seed}:{entry}".encode()).digest(2 * rest)
+        drawn = (number % size for number in struct.unpack(f"<{rest}H", noise))
+        return " ".join([self._words[index] for index in (*lead, *drawn)])

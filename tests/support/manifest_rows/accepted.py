@@ -1,0 +1,126 @@
+"""Odd manifests that are valid all the same."""
+
+from __future__ import annotations
+
+from support.manifest_rows.row import DELETE, ENDPOINT, PHASE, SECRET, Variation
+
+__all__ = ["ACCEPTED"]
+
+ACCEPTED = (
+    # Kubernetes allows 253 characters. Children get shortened names with a hash, labels too
+    # (`api.names`), so a long name is no reason to refuse a run.
+    Variation(name="name of 100 characters", change={"metadata.name": "q" * 100}),
+    Variation(name="name of 253 characters", change={"metadata.name": "q" * 253}),
+    Variation(name="name with dots", change={"metadata.name": "qwen.v1.2"}),
+    Variation(name="port by number", change={f"{ENDPOINT}.service.port": 8000}),
+    Variation(
+        name="own namespace, spelt out", change={f"{ENDPOINT}.service.namespace": "api-test"}
+    ),
+    Variation(
+        name="model with slash, colon and capitals",
+        change={f"{ENDPOINT}.model": "meta-llama/Llama-3.1-8B-Instruct:fp8@v2"},
+    ),
+    Variation(
+        name="reset of a TensorRT-LLM that has a route",
+        change={
+            f"{ENDPOINT}.server": "trtllm",
+            f"{ENDPOINT}.resetKvCache": {"path": "/reset_prefix_cache"},
+        },
+    ),
+    Variation(
+        name="reset with a query",
+        change={f"{ENDPOINT}.resetKvCache": {"path": "/reset_prefix_cache?reset_external=true"}},
+    ),
+    Variation(
+        name="hooks off",
+        change={f"{ENDPOINT}.{hook}": False for hook in ("resetKvCache", "serverProfiler")},
+    ),
+    Variation(
+        name="null in the body",
+        change={f"{ENDPOINT}.extraBody": {"temperature": 0, "stop": None}},
+    ),
+    Variation(
+        name="marker that is none", change={"spec.dataset.prompts.cacheBust": {"target": "none"}}
+    ),
+    Variation(name="sessions of one turn", change={"spec.dataset.turns": {"mean": 1}}),
+    Variation(
+        name="one prompt length of many", change={"spec.dataset.prompts.isl": {"values": [8, 9]}}
+    ),
+    Variation(name="fractional rate", change={f"{PHASE}.rate": 0.5}),
+    Variation(name="goal with a fraction", change={"spec.goals[1].max": 0.5}),
+    Variation(name="mean of one number", change={"spec.goals[1].statistic": "mean"}),
+    Variation(
+        name="API key in an own header",
+        change={f"{ENDPOINT}.apiKeySecretRef": SECRET, f"{ENDPOINT}.apiKeyHeader": "x-api-key"},
+    ),
+    Variation(
+        name="API key beside other headers",
+        change={f"{ENDPOINT}.apiKeySecretRef": SECRET},
+    ),
+    Variation(
+        name="cost goal with a price",
+        change={
+            "spec.cost": {"usdPerHour": "2.608"},
+            "spec.goals": [{"metric": "monthly_cost", "max": "2000"}],
+        },
+    ),
+    Variation(
+        name="goodput goal with limits",
+        change={
+            "spec.goodput": {"time_to_first_token": "500ms"},
+            "spec.goals": [{"metric": "good_request_fraction", "min": "95%"}],
+        },
+    ),
+    Variation(
+        name="no stream and a goal on whole requests",
+        change={
+            f"{ENDPOINT}.streaming": False,
+            "spec.goals": [{"metric": "request_latency", "statistic": "p50", "max": "2s"}],
+        },
+    ),
+    Variation(
+        name="pods as Kubernetes knows them",
+        change={
+            "spec.workers": {
+                "replicas": 2,
+                "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"cpu": 1}},
+                "labels": {"team": "perf"},
+                "annotations": {"example.com/owner": "me, myself & I"},
+                "imagePullSecrets": [{"name": "registry"}],
+                "env": [
+                    {"name": "A", "value": "1"},
+                    {"name": "B", "valueFrom": {"secretKeyRef": SECRET}},
+                    {"name": "C", "valueFrom": {"configMapKeyRef": SECRET}},
+                ],
+                "nodeSelector": {"kubernetes.io/arch": "amd64"},
+                "tolerations": [{"key": "bench", "operator": "Exists"}],
+                "affinity": {"nodeAffinity": {}},
+                "topologySpreadConstraints": [{"maxSkew": 1}],
+            }
+        },
+    ),
+    Variation(
+        name="scenarios",
+        change={
+            "spec.sweep": {
+                "scenarios": [
+                    {"name": "as it is", "set": {}},
+                    {"name": "short", "set": {"dataset.prompts.isl": 64}},
+                ]
+            }
+        },
+    ),
+    # The API server drops fields without a value, so an empty line means the default.
+    Variation(name="field without a value", change={"spec.trials.count": None, "spec.cost": None}),
+    Variation(name="no sweep", change={"spec.sweep": DELETE}),
+    Variation(
+        name="everything that may change later",
+        change={
+            "spec.suspend": True,
+            "spec.cancel": True,
+            "spec.activeDeadlineSeconds": 60,
+            "spec.ttlSecondsAfterFinished": 0,
+        },
+    ),
+)
+"""Odd manifests that the API server and the operator accept; the accept side of every rule."""

@@ -1,0 +1,57 @@
+"""A scripted server in a process of its own, for tests in which the client must have a core."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from support.scripted import Script, ScriptedServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+
+__all__ = ["ServerProcess", "server_process"]
+
+
+class ServerProcess:
+    """What the test knows of the process."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self.url: str = pipe.recv()
+
+    def first_writes(self) -> list[int]:
+        """Nanoseconds from reading each request to its first write: the server's own delay."""
+        self._pipe.send(None)
+        delays: list[int] = self._pipe.recv()
+        return delays
+
+
+@contextlib.contextmanager
+def server_process(script: Script) -> Iterator[ServerProcess]:
+    """Serve `script` from another process."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, script), daemon=True)
+    process.start()
+    try:
+        yield ServerProcess(ours)
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve(pipe: Connection, script: Script) -> None:
+    async def serve() -> None:
+        async with ScriptedServer(script) as server:
+            pipe.send(server.url)
+            await asyncio.to_thread(pipe.recv)
+            pipe.send([seen.writes[0][0] - seen.read_at for seen in server.requests])
+            await asyncio.sleep(3600)
+
+    uvloop.run(serve())

@@ -1,0 +1,420 @@
+"""A world in which decisions come true: Jobs start pods, workers do as told, operations end.
+
+It plays the border of `decide`: every action has its effect, at a moment that a test chooses. An
+operator crash forgets what only its process knew. The world checks what must hold at every step, so
+that a test may let anything happen in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from support.measured import phase_result, worker_result
+from tare.api.names import FINALIZER_PROFILER
+from tare.api.reasons import CellState, Reason
+from tare.decide.acceptance import Accepted, accept
+from tare.decide.actions import (
+    Action,
+    AddProfilerFinalizer,
+    CreateJob,
+    Decision,
+    DeleteJob,
+    RemoveProfilerFinalizer,
+    StartOp,
+    TakeBack,
+)
+from tare.decide.attempt import ProfilerState
+from tare.decide.children import JobView, PodView, TrialKey
+from tare.decide.decision import decide
+from tare.decide.facts import Facts, Op, OpKind, OpResult, OpView, ResetResult, Run, WorkerView
+from tare.decide.outcome import goals_of, outcome_of
+from tare.decide.records import TrialRecord
+from tare.decide.stored import run_of
+from tare.measure.hooks import HookKind, HookReport, PreflightReport, Replica, Replicas
+from tare.measure.messages import Command, CommandKind, WorkerState
+from tare.measure.trial import TrialSummary, summarize
+from tare.net.allowlist import AllowList
+from tare.runtime.book import applies
+
+__all__ = ["REPLICAS", "World", "manifest", "report"]
+
+REPLICAS = tuple(
+    Replica(uid=f"u{n}", name=f"qwen-{n}", origin=f"http://10.0.0.{n}:8000") for n in (1, 2)
+)
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    """A BenchmarkRun with two cells, a reset, a profiler and a warm-up; `spec` overrides.
+
+    None takes a field away.
+    """
+    document: dict[str, Any] = {
+        "apiVersion": "tare.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {
+            "name": "run",
+            "namespace": "bench",
+            "uid": "run-uid",
+            "generation": 1,
+            "resourceVersion": "1",
+        },
+        "spec": {
+            "endpoint": {
+                "service": {"name": "qwen", "port": 8000},
+                "model": "m",
+                "resetKvCache": True,
+                "serverProfiler": True,
+            },
+            "dataset": {"prompts": {"isl": 32, "osl": 8}},
+            "phases": [
+                {
+                    "name": "warmup",
+                    "kind": "warmup",
+                    "type": "concurrency",
+                    "concurrency": 2,
+                    "requests": 2,
+                },
+                {
+                    "name": "profiling",
+                    "kind": "profiling",
+                    "type": "concurrency",
+                    "concurrency": 2,
+                    "requests": 4,
+                },
+            ],
+            "sweep": {"grid": {"phases.profiling.concurrency": [2, 4]}},
+            "workers": {"replicas": 2},
+        },
+    }
+    fields = {**document["spec"], **spec}
+    document["spec"] = {name: value for name, value in fields.items() if value is not None}
+    return document
+
+
+@dataclass
+class _Worker:
+    pod: str
+    state: WorkerState = WorkerState.WAITING
+    phase: int = -1
+    has_result: bool = False
+
+
+@dataclass
+class World:
+    """One run, its cluster, its workers and its model servers."""
+
+    document: dict[str, Any] = field(default_factory=manifest)
+    now: float = 1_000_000.0
+    jobs: dict[TrialKey, JobView] = field(default_factory=dict)
+    pods: dict[str, PodView] = field(default_factory=dict)
+    workers: dict[TrialKey, dict[int, _Worker]] = field(default_factory=dict)
+    ops: dict[Op, OpView] = field(default_factory=dict)
+    records: dict[tuple[int, int], TrialRecord] = field(default_factory=dict)
+    """ConfigMaps: they outlive a crash."""
+    opened: set[tuple[TrialKey, int]] = field(default_factory=set)
+    restarted: bool = False
+    prestart: bool = True
+    summary_stored: bool = False
+    profilers: dict[str, bool] = field(default_factory=lambda: dict.fromkeys("12", False))
+    starts: int = 0
+    stops: int = 0
+    crashes: int = 0
+    resets: list[TrialKey] = field(default_factory=list)
+    fail: dict[OpKind, OpResult] = field(default_factory=dict)
+    """Results that operations have instead of success."""
+    warm: bool = True
+    """The servers' caches hold something."""
+    finished: bool = False
+    decision: Decision | None = None
+
+    def __post_init__(self) -> None:
+        accepted = accept(self.document, allow_targets=AllowList.parse(""))
+        assert isinstance(accepted, Accepted), accepted
+        self.accepted = accepted
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The stored status."""
+        return self.document.get("status") or {}
+
+    @property
+    def run(self) -> Run:
+        """The stored run."""
+        return run_of(self.document, self.accepted)
+
+    def step(self) -> bool:
+        """Make one pass: decide, store the status, carry out the actions; True if that did work."""
+        if self.finished:
+            return False
+        decision = self.decision = decide(self.run, self._facts(), self.status)
+        again = decide(self.run, self._facts(), self.status)
+        assert again == decision, "a decision depends on its inputs alone"
+        self.restarted = False
+        changed = dict(decision.status) != self.status
+        self.document["status"] = dict(decision.status)
+        if decision.finished:
+            self.finished = True
+            self._check_end()
+            return True
+        for key, command in decision.commands.items():
+            self._command(key, command)
+        for action in decision.actions:
+            self._carry_out(action)
+        return changed or bool(decision.actions)
+
+    def settle(self, limit: int = 200) -> None:
+        """Step, and let everything that can happen happen, until nothing does."""
+        for _ in range(limit):
+            if not (self.step() | self.finish_ops() | self.move_workers()):
+                return
+        raise AssertionError(f"no end in sight: {self.status}")
+
+    def finish_ops(self) -> bool:
+        """End the operations that are under way."""
+        open_ops = [op for op, view in self.ops.items() if not view.done]
+        for op in open_ops:
+            self.ops[op] = OpView(done=True, result=self._perform(op))
+        return bool(open_ops)
+
+    def move_workers(self) -> bool:
+        """Start the pods of new Jobs, let phases drain, hand in results."""
+        moved = self._start_pods()
+        for key, workers in self.workers.items():
+            command = self.decision.commands.get(key) if self.decision else None
+            for worker in workers.values():
+                if self._ended(worker):
+                    continue
+                if worker.state is WorkerState.RUNNING:
+                    worker.state, moved = WorkerState.DRAINED, True
+                elif command and command.do is CommandKind.FINISH and not worker.has_result:
+                    worker.has_result = moved = True
+        return moved
+
+    def crash(self) -> None:
+        """The operator dies and another one starts: only stored things and workers remain."""
+        self.ops.clear()
+        self.opened.clear()
+        self.restarted = bool(self.status.get("current"))
+        self.prestart = True
+        self.crashes += 1
+
+    def lose_worker(self, reason: Reason = Reason.WORKER_LOST) -> bool:
+        """One pod of the attempt under way dies; False when there is none that counts."""
+        attempt = self.run.attempt
+        if attempt is None or not self.workers.get(attempt.key):
+            return False
+        worker = self.workers[attempt.key][0]
+        if worker.has_result or self._ended(worker):
+            return False
+        pod = self.pods[worker.pod]
+        self.pods[worker.pod] = replace(
+            pod, ended=True, trouble=reason, exit_code=137, message="died"
+        )
+        return True
+
+    def patch_spec(self, **spec: Any) -> None:
+        """A user edits the run."""
+        self.document["spec"] = {**self.document["spec"], **spec}
+
+    def delete(self) -> None:
+        """A user deletes the run; finalizers hold the object."""
+        self.document["metadata"]["deletionTimestamp"] = "2026-11-30T00:00:00Z"
+
+    @property
+    def profiler_on(self) -> bool:
+        """Whether a server's profiler runs now."""
+        return any(self.profilers.values())
+
+    def _facts(self) -> Facts:
+        return Facts(
+            now=self.now,
+            jobs=dict(self.jobs),
+            pods=tuple(self.pods.values()),
+            workers={
+                key: {
+                    index: WorkerView(
+                        index=index,
+                        pod_uid=worker.pod,
+                        pod_name=worker.pod,
+                        state=worker.state,
+                        phase=worker.phase,
+                        silent=0.0,
+                        has_result=worker.has_result,
+                    )
+                    for index, worker in workers.items()
+                }
+                for key, workers in self.workers.items()
+            },
+            ops=dict(self.ops),
+            opened=frozenset(self.opened),
+            records=dict(self.records),
+            outcomes={
+                cell.index: outcome_of(cell, found, goals_of(self.accepted.spec))
+                for cell in self.accepted.cells
+                if (found := [r for (c, _), r in self.records.items() if c == cell.index])
+            },
+            summary_name="run-summary-p0" if self.summary_stored else "",
+            summaries=self._summaries(),
+            restarted=self.restarted,
+            prestart=self.prestart,
+        )
+
+    def _summaries(self) -> dict[TrialKey, TrialSummary]:
+        counts = {"issued": 4, "ok": 4}
+        phases = (
+            phase_result(name="warmup", kind="warmup", first_cached_tokens=0),
+            phase_result(counts=counts),
+        )
+        return {
+            key: summarize(
+                [worker_result(*phases, index=index) for index in workers], goodput={}, cost=None
+            )
+            for key, workers in self.workers.items()
+            if len(workers) == 2 and all(worker.has_result for worker in workers.values())
+        }
+
+    def _command(self, key: TrialKey, command: Command) -> None:
+        if command.do is CommandKind.START:
+            self._check_gate(key, command.phase)
+            self.opened.add((key, command.phase))
+        for worker in self.workers.get(key, {}).values():
+            if self._ended(worker) or not applies(command, worker.state, worker.phase):
+                continue
+            match command.do:
+                case CommandKind.PREPARE:
+                    worker.state, worker.phase = WorkerState.READY, command.phase
+                case CommandKind.START:
+                    worker.state = WorkerState.RUNNING
+                    self.warm = True
+                case CommandKind.STOP:
+                    worker.state = WorkerState.STOPPED
+                case _:
+                    pass
+
+    def _check_gate(self, key: TrialKey, phase: int) -> None:
+        """What must hold whenever load is about to start."""
+        attempt = self.run.attempt
+        assert attempt is not None
+        assert attempt.key == key
+        assert attempt.reset is not None, "a gate opened before the reset was stored"
+        others = [w for k, ws in self.workers.items() if k != key for w in ws.values()]
+        assert not any(w.state is WorkerState.RUNNING and not self._ended(w) for w in others)
+        if phase == 0:
+            assert key in self.resets, "a first gate opened without a reset"
+            assert not self.warm or (key, 0) in self.opened or self._any_running(key)
+        spec = self.accepted.cells[key.cell].spec
+        wanted = spec.phases[phase].kind == "profiling" and spec.endpoint.profiler is not None
+        assert self.profiler_on == wanted, "the profiler runs around profiling and only there"
+
+    def _any_running(self, key: TrialKey) -> bool:
+        return any(w.state is not WorkerState.READY for w in self.workers[key].values())
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case CreateJob(key):
+                name = f"run-{key.cell}-{key.trial}-{key.attempt}"
+                self.jobs.setdefault(key, JobView(name=name, uid=name, key=key, active=2))
+            case DeleteJob(name, _) | TakeBack(name, _):
+                self._delete_job(name)
+                self.prestart = self.prestart and not isinstance(action, TakeBack)
+            case StartOp(op):
+                self.ops.setdefault(op, OpView(done=False))
+                if op.kind is OpKind.PROFILER_START:
+                    mark = self.run.attempt.profiler if self.run.attempt else None
+                    assert mark is not None, "a start without a stored intent"
+                    assert mark.state is ProfilerState.STARTING
+                    assert FINALIZER_PROFILER in self.run.finalizers
+            case AddProfilerFinalizer():
+                finalizers = self.document["metadata"].setdefault("finalizers", [])
+                finalizers.append(FINALIZER_PROFILER)
+            case RemoveProfilerFinalizer():
+                assert not self.profiler_on, "the object was let go with a profiler on"
+                self.document["metadata"]["finalizers"].remove(FINALIZER_PROFILER)
+
+    def _delete_job(self, name: str) -> None:
+        self.jobs = {key: job for key, job in self.jobs.items() if job.name != name}
+        for uid, pod in self.pods.items():
+            if pod.name.startswith(name):
+                self.pods[uid] = replace(pod, ended=True, deleting=True)
+
+    def _start_pods(self) -> bool:
+        new = [key for key in self.jobs if key not in self.workers]
+        for key in new:
+            self.workers[key] = {}
+            for index in (0, 1):
+                name = f"run-{key.cell}-{key.trial}-{key.attempt}-{index}"
+                self.pods[name] = PodView(name=name, uid=name, key=key, index=index)
+                self.workers[key][index] = _Worker(pod=name)
+        return bool(new)
+
+    def _ended(self, worker: _Worker) -> bool:
+        return self.pods[worker.pod].ended
+
+    def _perform(self, op: Op) -> OpResult:
+        if op.kind is OpKind.PROFILER_START:
+            self.starts += 1
+            self.profilers = dict.fromkeys(self.profilers, True)
+        if op.kind is OpKind.PROFILER_STOP:
+            self.stops += 1
+            self.profilers = dict.fromkeys(self.profilers, False)
+        return self.fail[op.kind] if op.kind in self.fail else self._succeed(op)
+
+    def _succeed(self, op: Op) -> OpResult:
+        match op.kind:
+            case OpKind.PREFLIGHT:
+                return PreflightReport(ok=True, reason=None, message="ready", final=False)
+            case OpKind.RESET:
+                assert op.key is not None
+                self.resets.append(op.key)
+                self.warm = False
+                return ResetResult(replicas=Replicas(ready=REPLICAS), report=report(HookKind.RESET))
+            case OpKind.PROFILER_START:
+                return report(HookKind.PROFILER_START)
+            case OpKind.PROFILER_STOP:
+                return report(HookKind.PROFILER_STOP)
+            case OpKind.CHECK_REPLICAS:
+                return Replicas(ready=REPLICAS)
+            case OpKind.STORE_TRIAL:
+                self._store()
+            case OpKind.STORE_SUMMARY:
+                self.summary_stored = True
+        return None
+
+    def _store(self) -> None:
+        attempt = self.run.attempt
+        assert attempt is not None
+        assert attempt.verdict is not None
+        key, verdict = attempt.key, attempt.verdict
+        stored = self.records.get((key.cell, key.trial))
+        assert stored is None or stored.attempt == key.attempt, "a trial has two results"
+        self.records[key.cell, key.trial] = TrialRecord(
+            cell=key.cell,
+            trial=key.trial,
+            attempt=key.attempt,
+            state=verdict.state,
+            reason=verdict.reason,
+            message=verdict.message,
+            fatal=verdict.fatal,
+            reset=attempt.reset.state if attempt.reset else "Off",
+            summary=self._summaries().get(key) if verdict.state is CellState.MEASURED else None,
+        )
+
+    def _check_end(self) -> None:
+        assert not self.profiler_on, "the run ended with a profiler on"
+        assert not self.jobs, "the run ended with Jobs"
+        assert self.stops >= self.starts
+        assert self.stops <= self.starts + self.crashes, "a crash costs one extra stop at most"
+
+
+def report(hook: HookKind, *, ok: bool = True, reason: Reason | None = None) -> HookReport:
+    """The report of a hook on both replicas."""
+    return HookReport(
+        hook=hook,
+        ok=ok,
+        verified=ok,
+        reason=reason,
+        message=f"{hook} on 2 replicas" if ok else f"{hook}: qwen-2 answered 500",
+        replicas=tuple(replica.uid for replica in REPLICAS),
+        calls=(),
+    )

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.transport import MemoryTransport
+from tare.telemetry.overriding import override
+from tare.worker.http import Connection, request_head
+
+if TYPE_CHECKING:
+    from tare.worker.failure import Failure
+    from tare.worker.http import Headers
+
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"3\r\nabc\r\n2;ext=1\r\nde\r\n0\r\nX-Trailer: 1\r\n\r\n"
+)
+WITH_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde"
+UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\n\r\nabcde"
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+
+
+class _Log:
+    """An exchange that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.status = 0
+        self.headers: Headers = []
+        self.body = b""
+        self.ends: list[str] = []
+
+    def on_sent(self, at: int) -> None:
+        self.sent = at
+
+    def on_head(self, at: int, status: int, headers: Headers) -> None:
+        assert at >= self.sent
+        self.status, self.headers = status, headers
+
+    def on_data(self, at: int, data: bytes) -> None:
+        assert at >= self.sent
+        self.body += data
+
+    def on_end(self, at: int) -> None:
+        assert at >= self.sent
+        self.ends.append("end")
+
+    def on_failure(self, at: int, failure: Failure) -> None:
+        assert at >= self.sent
+        self.ends.append(failure.kind)
+
+
+class _Kept(Connection):
+    """A connection that stays open after an answer."""
+
+    __slots__ = ("freed",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.freed = 0
+
+    @override
+    def reusable(self, at: int) -> None:  # noqa: ARG002 - Connection
+        self.freed += 1
+
+
+def _connected() -> tuple[_Kept, MemoryTransport, _Log]:
+    connection, transport, log = _Kept(), MemoryTransport(), _Log()
+    connection.connection_made(transport)
+    connection.send(log, b"request")
+    return connection, transport, log
+
+
+@pytest.mark.parametrize("answer", [CHUNKED, WITH_LENGTH, INTERIM + CHUNKED])
+@given(data=st.data())
+def test_an_answer_may_be_cut_anywhere(answer: bytes, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(answer)), max_size=20))
+    connection, transport, log = _connected()
+    for a, b in pairwise(sorted({0, len(answer), *cuts})):
+        connection.data_received(answer[a:b])
+    assert (log.status, log.body, log.ends) == (200, b"abcde", ["end"])
+    assert (connection.freed, transport.closed) == (1, False)
+
+
+def test_header_names_are_in_lower_case() -> None:
+    connection, _, log = _connected()
+    connection.data_received(CHUNKED)
+    assert log.headers[0] == (b"content-type", b"text/event-stream")
+
+
+def test_an_answer_without_a_length_lasts_until_the_connection_closes() -> None:
+    connection, _, log = _connected()
+    connection.data_received(UNTIL_CLOSE)
+    assert log.ends == []
+    connection.connection_lost(None)
+    assert (log.body, log.ends, connection.freed) == (b"abcde", ["end"], 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "kind"),
+    [
+        (CHUNKED[:-9], None, "closed"),
+        (WITH_LENGTH[:-1], None, "closed"),
+        (UNTIL_CLOSE, ConnectionResetError(), "reset"),
+        (b"", ConnectionResetError(), "reset"),
+        (b"", None, "closed"),
+    ],
+)
+def test_a_connection_lost_too_early_is_a_failure(
+    answer: bytes, error: Exception | None, kind: str
+) -> None:
+    connection, _, log = _connected()
+    connection.data_received(answer) if answer else None
+    connection.connection_lost(error)
+    assert log.ends == [kind]
+
+
+def test_one_connection_carries_one_exchange_after_the_other() -> None:
+    connection, transport, first = _connected()
+    connection.data_received(WITH_LENGTH)
+    second = _Log()
+    connection.send(second, b"again")
+    connection.data_received(CHUNKED)
+    assert transport.written == [b"request", b"again"]
+    assert (first.body, second.body, second.ends) == (b"abcde", b"abcde", ["end"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nabcde",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nabcde",
+        WITH_LENGTH + WITH_LENGTH,
+        WITH_LENGTH + b"garbage",
+    ],
+    ids=["close", "HTTP/1.0", "two answers", "garbage behind"],
+)
+def test_a_connection_that_cannot_be_trusted_is_not_reused(answer: bytes) -> None:
+    connection, transport, log = _connected()
+    connection.data_received(answer)
+    assert (log.body, log.ends) == (b"abcde", ["end"])
+    assert (connection.freed, transport.closed) == (0, True)
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_some_statuses_have_no_body(status: int) -> None:
+    connection, _, log = _connected()
+    connection.data_received(b"HTTP/1.1 %d X\r\n\r\n" % status)
+    assert (log.status, log.ends) == (status, ["end"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\nxx",
+    ],
+)
+def test_what_is_no_http_is_a_failure(answer: bytes) -> None:
+    connection, transport, log = _connected()
+    connection.data_received(answer)
+    assert log.ends == ["protocol"]
+    assert transport.closed
+
+
+def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:
+    connection, transport, _ = _connected()
+    connection.data_received(WITH_LENGTH)
+    connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+    assert transport.closed
+    assert not connection.open
+
+
+def test_an_aborted_exchange_hears_nothing_more() -> None:
+    connection, _, log = _connected()
+    connection.abort()
+    connection.connection_lost(None)
+    assert log.ends == []
+
+
+def test_the_head_ends_where_the_length_goes() -> None:
+    head = request_head("POST", "/v1/x", "host:8000", {"Authorization": "Bearer k"})
+    assert head == (
+        b"POST /v1/x HTTP/1.1\r\nHost: host:8000\r\nAccept-Encoding: identity\r\n"
+        b"Authorization: Bearer k\r\nContent-Length: "
+    )
