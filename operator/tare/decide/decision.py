@@ -1,0 +1,176 @@
+"""`decide(run, facts)`: one pass over a run; pure, level-based, restart-safe.
+
+It does not ask what happened but what is so: the stored status, the Jobs and pods that exist, what
+the workers say, and which operations this process has finished. From that follow the next status,
+the actions and the command to the workers. The same inputs give the same decision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tare.api.reasons import CellState, ConditionType, Reason, RunPhase
+from tare.decide.actions import Decision
+from tare.decide.attempt import Attempt
+from tare.decide.children import TrialKey
+from tare.decide.closing import close
+from tare.decide.conditions import Conditions
+from tare.decide.draft import Draft
+from tare.decide.ending import End, end_of, finish, remaining, stop_reason, sweep_jobs
+from tare.decide.events import events
+from tare.decide.gates import check_interrupted_start, collect, run_phases
+from tare.decide.isolate import preflight, quiesce, reset
+from tare.decide.status import render
+from tare.decide.workers import prestart, register, spawn, take_back, watch_workers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tare.decide.facts import Facts, Run
+
+__all__ = ["decide", "following"]
+
+
+def decide(run: Run, facts: Facts, stored: Mapping[str, Any]) -> Decision:
+    """Decide what to do next about `run`.
+
+    Args:
+        run: what was accepted, and the attempt under way as stored.
+        facts: what is so now.
+        stored: the stored `status` document, whose conditions are carried on.
+    """
+    conditions = Conditions(
+        stored.get("conditions") or (), now=facts.now, generation=run.generation
+    )
+    draft = Draft(run, facts, conditions)
+    end = _pass(draft)
+    status = render(draft, end, stored)
+    return Decision(
+        status=status,
+        actions=tuple(draft.actions),
+        commands=draft.commands,
+        events=events(stored, status),
+        finished=end is not None and not end.resumable and _said(draft),
+    )
+
+
+def following(run: Run, attempt: Attempt, records: Iterable[tuple[int, int]]) -> TrialKey | None:
+    """The first attempt at the trial after `attempt`'s; None at the end of the schedule."""
+    done = set(records)
+    here = run.schedule.index((attempt.key.cell, attempt.key.trial))
+    for cell, trial in run.schedule[here + 1 :]:
+        if (cell, trial) not in done:
+            return TrialKey(cell, trial, 1)
+    return None
+
+
+def _pass(draft: Draft) -> End | None:
+    """One pass; the end of the run when it has come to one."""
+    draft.condition(ConditionType.ACCEPTED, True, Reason.ACCEPTED, _accepted(draft))
+    if draft.run.spec_changed:
+        text = "spec was changed after the start; the run goes on with what it started with"
+        draft.condition(ConditionType.SPEC_CHANGE_IGNORED, True, Reason.SPEC_CHANGED, text)
+    end = stop_reason(draft)
+    _suspension(draft, end)
+    if not _settle(draft, end):
+        return None
+    end = end or _next(draft)
+    if end is None:
+        return None
+    if end.resumable:
+        sweep_jobs(draft, keep=())
+    else:
+        finish(draft, end)
+    return end
+
+
+def _settle(draft: Draft, end: End | None) -> bool:
+    """Go on with the attempt under way, or end it; True when no attempt holds the run up."""
+    if draft.attempt is None:
+        return True
+    if end is not None:
+        if _untouched(draft):
+            draft.attempt = draft.attempt if end.resumable else None
+            return True
+        _abort(draft, end)
+    return _attempt(draft, keep=not (end and end.deleted))
+
+
+def _untouched(draft: Draft) -> bool:
+    """Nothing of the attempt exists outside the status."""
+    key = draft.current.key
+    started = key in draft.facts.jobs or draft.workers or draft.current.verdict
+    return not started and not draft.current.may_profile
+
+
+def _attempt(draft: Draft, *, keep: bool) -> bool:
+    """Go on with the attempt under way; True when it is closed."""
+    if draft.current.verdict is None:
+        _measure(draft)
+    verdict = draft.current.verdict
+    return verdict is not None and close(draft, verdict, keep=keep)
+
+
+def _measure(draft: Draft) -> bool:
+    """The life of a trial, in its order; False where it waits or got its verdict."""
+    after = following(draft.run, draft.current, draft.facts.records)
+    sweep_jobs(draft, keep=(draft.current.key, after))
+    return (
+        check_interrupted_start(draft)
+        and preflight(draft)
+        and spawn(draft)
+        and watch_workers(draft)
+        and register(draft)
+        and _ahead(draft, after)
+        and quiesce(draft, after)
+        and reset(draft)
+        and run_phases(draft)
+        and collect(draft)
+    )
+
+
+def _ahead(draft: Draft, after: TrialKey | None) -> bool:
+    if draft.current.reset is not None or prestart(draft, after):
+        return True
+    return take_back(draft, after)
+
+
+def _next(draft: Draft) -> End | None:
+    """Begin the next trial; the run's end when there is none."""
+    trials = remaining(draft)
+    if not trials:
+        return end_of(draft)
+    if draft.attempt is None:
+        cell, trial = trials[0]
+        draft.attempt = Attempt(key=TrialKey(cell, trial, 1), started=draft.facts.now)
+    return None
+
+
+def _abort(draft: Draft, end: End) -> None:
+    """Give the attempt under way its verdict because the run must stop."""
+    verdict = draft.current.verdict
+    if verdict is not None and (not verdict.again or end.resumable):
+        return
+    if end.resumable:
+        draft.repeat(end.message)
+    else:
+        draft.end_attempt(CellState.INVALID, end.reason, end.message)
+
+
+def _suspension(draft: Draft, end: End | None) -> None:
+    suspended = end is not None and end.phase is RunPhase.SUSPENDED
+    if suspended and end is not None:
+        draft.condition(ConditionType.SUSPENDED, True, Reason.SUSPENDED, end.message)
+    elif draft.conditions.is_true(ConditionType.SUSPENDED):
+        draft.condition(ConditionType.SUSPENDED, False, Reason.RESUMED, "")
+        if draft.attempt is not None:
+            draft.update(started=draft.facts.now, spawned=None)
+
+
+def _accepted(draft: Draft) -> str:
+    cells, trials = len(draft.run.cells), draft.run.spec.trials.count
+    return f"{cells} cells × {trials} trials"
+
+
+def _said(draft: Draft) -> bool:
+    return draft.conditions.is_true(ConditionType.FINISHED)

@@ -1,0 +1,95 @@
+"""Events from the difference of two statuses: the story that `kubectl describe` tells.
+
+Only what a person would want to know: conditions that turned, cells that ended, trials that had to
+be repeated. A pass that changes nothing of that has no events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tare.api.reasons import CellState, ConditionType
+from tare.decide.actions import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["events"]
+
+_TOLD = (
+    ConditionType.ACCEPTED,
+    ConditionType.TARGET_READY,
+    ConditionType.SPEC_CHANGE_IGNORED,
+    ConditionType.MEASUREMENT_SOUND,
+    ConditionType.CACHE_AS_PLANNED,
+    ConditionType.SUSPENDED,
+    ConditionType.GOALS_MET,
+    ConditionType.FINISHED,
+)
+"""Conditions whose turns are told; the others turn with every trial."""
+_GOOD_WHEN_FALSE = (ConditionType.SPEC_CHANGE_IGNORED, ConditionType.SUSPENDED)
+_ENDED = (CellState.MEASURED, CellState.FAILED, CellState.INVALID)
+
+
+def events(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, ...]:
+    """Tell what happened between two statuses."""
+    return (
+        *_conditions(before, after),
+        *_cells(before, after),
+        *_attempts(before, after),
+    )
+
+
+def _conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
+    known = {c["type"]: c["status"] for c in before.get("conditions") or ()}
+    for condition in after.get("conditions") or ():
+        kind, status = condition["type"], condition["status"]
+        if kind not in _TOLD or status == "Unknown" or known.get(kind) == status:
+            continue
+        bad = status == ("True" if kind in _GOOD_WHEN_FALSE else "False")
+        if kind == ConditionType.FINISHED:
+            bad = after.get("phase") in ("Failed", "PartiallyFailed")
+        message = f"{kind}={status}"
+        if condition["message"]:
+            message += f": {condition['message']}"
+        yield Event(reason=condition["reason"], message=message, warning=bad)
+
+
+def _cells(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
+    known = {row["index"]: row["state"] for row in before.get("cells") or ()}
+    for row in after.get("cells") or ():
+        state = row["state"]
+        if state not in _ENDED or known.get(row["index"]) == state:
+            continue
+        where = f"cell {row['index']} ({row['name']})"
+        if state == CellState.MEASURED:
+            yield Event(reason="CellMeasured", message=f"{where}: {_numbers(row)}")
+        else:
+            text = f"{where}: {row.get('reason', state)}: {row.get('message', '')}"
+            yield Event(reason="CellFailed", message=text, warning=True)
+
+
+def _numbers(row: Mapping[str, Any]) -> str:
+    metrics = row.get("metrics") or {}
+    parts = []
+    for name, label in (
+        ("time_to_first_token_p50", "TTFT p50"),
+        ("time_to_first_token_p99", "p99"),
+        ("request_latency_p99", "latency p99"),
+    ):
+        if name in metrics:
+            parts.append(f"{label} {metrics[name][0] * 1000:.4g} ms")
+    if "request_throughput" in metrics:
+        parts.append(f"{metrics['request_throughput'][0]:.4g} req/s")
+    if "goals" in row:
+        parts.append(f"goals {row['goals'].lower()}")
+    return ", ".join(parts)
+
+
+def _attempts(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
+    verdict = (after.get("current") or {}).get("verdict")
+    if not verdict or not verdict["again"] or (before.get("current") or {}).get("verdict"):
+        return
+    current = after["current"]
+    text = f"cell {current['cell']} trial {current['trial']} is repeated: {verdict['message']}"
+    yield Event(reason=verdict["reason"], message=text, warning=True)

@@ -1,0 +1,166 @@
+"""Phases: every worker prepares, all start together, all drain; the profiler around profiling.
+
+The state of a phase is read from the workers themselves, so a restarted operator goes on where they
+are. A gate that only a part of them passed before the operator died is the one case that cannot be
+mended: their starts lie apart, and the attempt is repeated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tare.api.names import FINALIZER_PROFILER
+from tare.api.reasons import CellState, ConditionType, Reason
+from tare.decide.actions import AddProfilerFinalizer
+from tare.decide.attempt import ProfilerMark, ProfilerState
+from tare.decide.facts import OpKind, WorkerView
+from tare.measure.counts import Count
+from tare.measure.hooks import HookReport, Replicas
+from tare.measure.messages import CommandKind, WorkerState
+
+if TYPE_CHECKING:
+    from tare.decide.draft import Draft
+    from tare.measure.trial import TrialSummary
+
+__all__ = ["check_interrupted_start", "collect", "run_phases", "stop_profiler"]
+
+_STEPS = {WorkerState.READY: 0, WorkerState.RUNNING: 1, WorkerState.DRAINED: 2}
+
+
+def check_interrupted_start(draft: Draft) -> bool:
+    """Repeat the attempt if an earlier process died between a start's intent and its outcome.
+
+    Only the first pass after a restart can tell; the workers have not registered again by then.
+    """
+    mark = draft.current.profiler
+    if draft.facts.restarted and mark is not None and mark.state is ProfilerState.STARTING:
+        text = "the operator restarted while the server's profiler was being started"
+        return draft.repeat(text)
+    return True
+
+
+def run_phases(draft: Draft) -> bool:
+    """Lead the workers through all phases."""
+    phases = draft.cell.spec.phases
+    return all(_run_phase(draft, number) for number in range(len(phases)))
+
+
+def collect(draft: Draft) -> bool:
+    """Have every worker's result and the same replicas as before the reset; then the verdict."""
+    draft.command(CommandKind.FINISH)
+    replicas = draft.op(OpKind.CHECK_REPLICAS, Replicas)
+    if not all(worker.has_result for worker in draft.workers.values()) or replicas is None:
+        return draft.wait("the workers' results")
+    before = tuple(sorted(replica.uid for replica in draft.current.replicas or ()))
+    if before != replicas.uids or replicas.terminating:
+        names = ", ".join(r.name for r in draft.current.replicas or ())
+        now = ", ".join(r.name for r in replicas.ready) or "none"
+        text = f"the target's replicas changed during the trial: before {names}; now {now}"
+        return draft.fault(Reason.REPLICAS_CHANGED, text)
+    summary = draft.facts.summaries.get(draft.current.key)
+    if summary is None:
+        return draft.wait("the merged result")
+    if not summary.complete:
+        return draft.fault(Reason.WORKER_LOST, "a worker handed in a partial result")
+    if not summary.counts.get(Count.OK):
+        return draft.end_attempt(CellState.FAILED, Reason.TOO_MANY_ERRORS, _failures(summary))
+    return draft.end_attempt(CellState.MEASURED, Reason.AS_ASKED, "")
+
+
+def stop_profiler(draft: Draft) -> bool:
+    """Stop the profiler on every replica on which a start was tried; True when none may run."""
+    mark = draft.current.profiler
+    if mark is None or not mark.state.may_run:
+        return True
+    report = draft.op(OpKind.PROFILER_STOP, HookReport, phase=mark.phase)
+    if report is None:
+        return draft.wait("the server's profiler to stop")
+    state = ProfilerState.STOPPED if report.ok else ProfilerState.STOP_FAILED
+    draft.update(profiler=ProfilerMark(state=state, phase=mark.phase, message=report.message))
+    reason = Reason.PROFILER_OFF if report.ok else Reason.PROFILER_STOP_FAILED
+    draft.condition(ConditionType.PROFILING, False if report.ok else None, reason, report.message)
+    if not report.ok:
+        draft.condition(ConditionType.MEASUREMENT_SOUND, False, reason, report.message)
+    return True
+
+
+def _failures(summary: TrialSummary) -> str:
+    """Say how the requests failed, in the server's own words where it had any."""
+    phases = [phase for phase in summary.phases if phase.kind == "profiling"]
+    kinds = sorted({kind for phase in phases for kind in phase.errors})
+    counted = ", ".join(f"{sum(p.errors.get(kind, 0) for p in phases)} {kind}" for kind in kinds)
+    samples = (phase.error_samples.get(kind) for kind in kinds for phase in phases)
+    words = next((sample for sample in samples if sample), "")
+    issued = summary.counts.get(Count.ISSUED, 0)
+    text = f"none of {issued} requests succeeded"
+    return text + (f" ({counted})" if counted else "") + (f": {words}" if words else "")
+
+
+def _run_phase(draft: Draft, phase: int) -> bool:
+    """Lead the workers through one phase; True when it is drained and its profiler stopped."""
+    ranks = [_rank(worker) for worker in draft.workers.values()]
+    ready, running, drained = (3 * phase + step for step in (0, 1, 2))
+    if min(ranks) < drained:
+        if _split(draft, phase, ranks):
+            text = "the operator restarted while the gate opened: the workers' starts lie apart"
+            return draft.repeat(text)
+        if min(ranks) < running and not _before_gate(draft, phase):
+            return False
+        do = CommandKind.PREPARE if min(ranks) < ready else CommandKind.START
+        draft.command(do, phase)
+        return draft.wait(draft.cell.spec.phases[phase].name)
+    if draft.phase_kind(phase) == "profiling":
+        return stop_profiler(draft)
+    return True
+
+
+def _before_gate(draft: Draft, phase: int) -> bool:
+    if draft.phase_kind(phase) != "profiling" or draft.cell.spec.endpoint.profiler is None:
+        return True
+    return _start_profiler(draft, phase)
+
+
+def _start_profiler(draft: Draft, phase: int) -> bool:
+    """Start the profiler; the intent is in the stored status before the first POST."""
+    mark = draft.current.profiler
+    if mark is not None and mark.phase == phase and mark.state is ProfilerState.RUNNING:
+        return True
+    if mark is None or mark.phase != phase:
+        return _announce_profiler(draft, phase)
+    report = draft.op(OpKind.PROFILER_START, HookReport, phase=phase)
+    if report is None:
+        return draft.wait("the server's profiler to start")
+    if not report.ok:
+        reason = report.reason or Reason.PROFILER_START_FAILED
+        return draft.end_attempt(CellState.FAILED, reason, report.message)
+    draft.update(
+        profiler=ProfilerMark(state=ProfilerState.RUNNING, phase=phase, message=report.message)
+    )
+    draft.condition(ConditionType.PROFILING, True, Reason.PROFILER_ON, report.message)
+    return True
+
+
+def _announce_profiler(draft: Draft, phase: int) -> bool:
+    """Record the intent, and have our finalizer on the object, before the first POST."""
+    if FINALIZER_PROFILER not in draft.run.finalizers:
+        draft.act(AddProfilerFinalizer())
+        return draft.wait("the finalizer that guards the profiler")
+    draft.update(profiler=ProfilerMark(state=ProfilerState.STARTING, phase=phase))
+    draft.condition(ConditionType.PROFILING, True, Reason.PROFILER_ON, "starting")
+    return draft.wait("the server's profiler to start")
+
+
+def _split(draft: Draft, phase: int, ranks: list[int]) -> bool:
+    """Some workers passed this gate, others wait at it, and this process did not open it."""
+    started = 3 * phase + 1
+    return (
+        min(ranks) < started <= max(ranks) and (draft.current.key, phase) not in draft.facts.opened
+    )
+
+
+def _rank(worker: WorkerView) -> int:
+    """Order of a worker's states over all phases."""
+    if worker.has_result:
+        return 1 << 30
+    step = _STEPS.get(worker.state)
+    return -1 if step is None else 3 * worker.phase + step

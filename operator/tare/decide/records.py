@@ -1,0 +1,40 @@
+"""Cells of a run, and the stored ends of their trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tare.api.reasons import CellState, Reason
+from tare.api.spec import BenchmarkRunSpec
+from tare.measure.trial import TrialSummary
+
+__all__ = ["Cell", "TrialRecord"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One point of the sweep with its resolved spec."""
+
+    index: int
+    name: str
+    """The overrides as short text; empty for a run without a sweep."""
+    overrides: Mapping[str, Any]
+    spec: BenchmarkRunSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    """The stored end of a trial; one ConfigMap each."""
+
+    cell: int
+    trial: int
+    attempt: int
+    state: CellState
+    reason: Reason
+    message: str
+    fatal: bool = False
+    summary: TrialSummary | None = None
+    reset: str = "Off"
+    profiler_failed: bool = False

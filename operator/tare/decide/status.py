@@ -1,0 +1,201 @@
+"""Rendering `status`: phase, progress, rows and conditions from what a pass found.
+
+Everything here is derived anew in each pass but `startTime`, `finishTime` and the conditions'
+transition times. Nothing is read back to decide, except `current`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tare.api import names
+from tare.api.reasons import CellState, ConditionType, Reason, RunPhase
+from tare.decide.attempt import ProfilerState, ResetState
+from tare.decide.conditions import timestamp
+from tare.decide.outcome import CellOutcome, goals_of, judge_outcomes
+from tare.decide.rows import row, select_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tare.decide.draft import Draft
+    from tare.decide.ending import End
+    from tare.measure.goals import RunVerdict
+
+__all__ = ["render"]
+
+_VERDICT = {True: "Met", False: "Missed", None: "Unknown"}
+
+
+def render(draft: Draft, end: End | None, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the whole next `status`."""
+    finished = draft.conditions.is_true(ConditionType.FINISHED)
+    outcomes = _outcomes(draft, finished=finished)
+    verdict = judge_outcomes(goals_of(draft.run.spec), outcomes)
+    _judge_conditions(draft, outcomes, verdict)
+    phase = _phase(draft, end, finished=finished)
+    began = draft.attempt is not None or draft.facts.records or draft.run.start_time is not None
+    status: dict[str, Any] = {
+        "phase": str(phase),
+        "observedGeneration": draft.run.generation,
+        "operator": stored.get("operator"),
+        "startTime": stored.get("startTime") or (timestamp(draft.facts.now) if began else None),
+        "finishTime": stored.get("finishTime")
+        or (timestamp(draft.facts.now) if finished else None),
+        "conditions": draft.conditions.to_json(),
+        "progress": _progress(draft, outcomes),
+        "cells": [row(o) for o in select_rows(outcomes, verdict.best, draft.attempt)],
+        "current": draft.attempt.to_json() if draft.attempt and not finished else None,
+        "summary": _summary(outcomes, verdict),
+        "results": _results(draft),
+        "target": stored.get("target"),
+    }
+    reason = _reason(draft, end)
+    if reason:
+        status["reason"] = str(reason)
+    return {key: value for key, value in status.items() if value is not None}
+
+
+def _outcomes(draft: Draft, *, finished: bool) -> list[CellOutcome]:
+    """All cells; those without an end are pending, running, or skipped once the run is over."""
+    current = draft.attempt.key.cell if draft.attempt else None
+    found = []
+    for cell in draft.run.cells:
+        known = draft.facts.outcomes.get(cell.index)
+        pending = known is None or known.state is CellState.PENDING
+        if not pending and known is not None:
+            found.append(known)
+            continue
+        state = CellState.SKIPPED if finished else CellState.PENDING
+        if cell.index == current and not finished:
+            state = CellState.RUNNING
+        found.append(
+            CellOutcome(
+                index=cell.index,
+                name=cell.name,
+                overrides=cell.overrides,
+                state=state,
+                trials_done=known.trials_done if known else 0,
+            )
+        )
+    return found
+
+
+def _phase(draft: Draft, end: End | None, *, finished: bool) -> RunPhase:
+    if end is not None and (finished or end.resumable):
+        return end.phase
+    if draft.attempt is None and not draft.facts.records:
+        return RunPhase.PENDING
+    preparing = draft.attempt is None or draft.attempt.reset is None
+    return RunPhase.PREPARING if preparing and not draft.facts.records else RunPhase.RUNNING
+
+
+def _reason(draft: Draft, end: End | None) -> Reason | None:
+    if end is not None:
+        return end.reason
+    verdict = draft.attempt.verdict if draft.attempt else None
+    return verdict.reason if verdict and verdict.state is not CellState.MEASURED else None
+
+
+def _progress(draft: Draft, outcomes: Sequence[CellOutcome]) -> dict[str, Any]:
+    done = [o for o in outcomes if o.state not in (CellState.PENDING, CellState.RUNNING)]
+    failed = [o for o in done if o.state is not CellState.MEASURED]
+    share = len(draft.facts.records) / max(len(draft.run.schedule), 1)
+    progress: dict[str, Any] = {
+        "cells": f"{len(done)}/{len(outcomes)}",
+        "cellsDone": len(done),
+        "cellsTotal": len(outcomes),
+        "cellsFailed": len(failed),
+        "percent": int(100 * share),
+    }
+    if draft.attempt is not None:
+        workers = draft.facts.workers.get(draft.attempt.key, {})
+        progress["cell"] = draft.run.cells[draft.attempt.key.cell].name
+        progress["trial"] = draft.attempt.key.trial
+        progress["phase"] = draft.doing
+        progress["requests"] = sum(worker.issued for worker in workers.values())
+    if draft.run.start_time is not None and 0 < share < 1:
+        elapsed = max(0.0, draft.facts.now - draft.run.start_time)
+        progress["etaSeconds"] = int(elapsed / share * (1 - share))
+    return progress
+
+
+def _summary(outcomes: Sequence[CellOutcome], verdict: RunVerdict) -> dict[str, Any]:
+    measured = sum(o.state is CellState.MEASURED for o in outcomes)
+    lost = (CellState.FAILED, CellState.INVALID, CellState.SKIPPED)
+    summary: dict[str, Any] = {
+        "measured": measured,
+        "failed": sum(o.state in lost for o in outcomes),
+    }
+    if verdict.reason is not Reason.NO_GOALS:
+        summary["goals"] = _VERDICT[verdict.met]
+    if verdict.best is not None:
+        summary["bestCell"] = outcomes[verdict.best].name
+    return summary
+
+
+def _results(draft: Draft) -> dict[str, Any] | None:
+    if not draft.facts.records:
+        return None
+    results: dict[str, Any] = {
+        "selector": f"{names.LABEL_RUN_UID}={draft.run.uid}",
+        "stored": len(draft.facts.records),
+    }
+    if draft.facts.summary_name:
+        results["summary"] = draft.facts.summary_name
+    return results
+
+
+def _judge_conditions(draft: Draft, outcomes: Sequence[CellOutcome], verdict: RunVerdict) -> None:
+    """Conditions about the results so far."""
+    if not draft.facts.records:
+        return
+    draft.condition(ConditionType.GOALS_MET, verdict.met, verdict.reason, verdict.message)
+    stored = len(draft.facts.records)
+    draft.condition(
+        ConditionType.RESULTS_PUBLISHED, True, Reason.PUBLISHED, f"{stored} trials stored"
+    )
+    measured = [o for o in outcomes if o.summary is not None]
+    if measured:
+        _soundness(draft, measured)
+        _cache(draft, measured)
+
+
+def _soundness(draft: Draft, measured: Sequence[CellOutcome]) -> None:
+    if text := _profiler_left_on(draft):
+        reason = Reason.PROFILER_STOP_FAILED
+        draft.condition(ConditionType.MEASUREMENT_SOUND, False, reason, text)
+        return
+    for outcome in measured:
+        for concern in outcome.summary.concerns if outcome.summary else ():
+            text = f"cell {outcome.index}: {concern.message}"
+            draft.condition(ConditionType.MEASUREMENT_SOUND, False, concern.reason, text)
+            return
+    draft.condition(ConditionType.MEASUREMENT_SOUND, True, Reason.NO_ISSUES)
+
+
+def _profiler_left_on(draft: Draft) -> str:
+    """Say where a profiler could not be stopped: now, or in a trial of any cell, lost or not."""
+    mark = draft.attempt.profiler if draft.attempt else None
+    if mark is not None and mark.state is ProfilerState.STOP_FAILED:
+        return mark.message
+    cells = [str(o.index) for o in draft.facts.outcomes.values() if o.profiler_failed]
+    where = f"cell {', '.join(cells[:10])}"
+    return f"{where}: a server's profiler could not be stopped" if cells else ""
+
+
+def _cache(draft: Draft, measured: Sequence[CellOutcome]) -> None:
+    """Say whether every reset was followed by an empty cache."""
+    asked = [o for o in measured if o.reset != ResetState.OFF]
+    if not asked:
+        return
+    for reason, value, text in (
+        (Reason.WARM_CACHE, False, "the first request found cached tokens after the reset"),
+        (Reason.UNVERIFIED, None, "the server did not confirm that the cache was empty"),
+    ):
+        if cells := [str(o.index) for o in asked if o.cache is reason]:
+            where = f"cell {', '.join(cells[:10])}: {text}"
+            draft.condition(ConditionType.CACHE_AS_PLANNED, value, reason, where)
+            return
+    text = "every reset was confirmed, and the first request after it found no cached token"
+    draft.condition(ConditionType.CACHE_AS_PLANNED, True, Reason.AS_ASKED, text)

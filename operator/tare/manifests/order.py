@@ -1,0 +1,131 @@
+"""From a cell's resolved spec to the work order of its workers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tare.plan.order import DatasetOrder, HeaderOrder, Lengths, PhaseOrder, TargetOrder, WorkOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tare.api.dataset import Dataset, TokenLengths
+    from tare.api.endpoint import Endpoint
+    from tare.api.phases import Phase
+    from tare.api.spec import BenchmarkRunSpec
+    from tare.decide.children import TrialKey
+    from tare.manifests.metadata import Owner
+    from tare.net.auth import Header
+
+__all__ = ["Address", "build_order", "build_target"]
+
+_FEWEST_GUESSED, _MOST_GUESSED = 1_000, 20_000
+"""Prompts of a closed loop that stops by time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the load goes, as found by discovery."""
+
+    urls: tuple[str, ...]
+    host: str | None = None
+    """`Host` header when the URLs hold an address instead of the Service's name."""
+
+
+def build_order(
+    owner: Owner,
+    key: TrialKey,
+    spec: BenchmarkRunSpec,
+    *,
+    address: Address,
+    headers: Sequence[Header],
+) -> WorkOrder:
+    """Build the order for one attempt at one trial."""
+    return WorkOrder(
+        run=owner.name,
+        namespace=owner.namespace,
+        run_uid=owner.uid,
+        cell=key.cell,
+        trial=key.trial,
+        attempt=key.attempt,
+        workers=spec.workers.replicas,
+        target=build_target(spec.endpoint, address, headers),
+        dataset=_dataset(spec.dataset, spec.phases),
+        phases=tuple(_phase(phase) for phase in spec.phases),
+        goodput=spec.goodput_seconds,
+    )
+
+
+def build_target(endpoint: Endpoint, address: Address, headers: Sequence[Header]) -> TargetOrder:
+    """Say where and how requests go; the preflight's probe uses the same words as the load."""
+    return TargetOrder(
+        urls=address.urls,
+        host=address.host,
+        model=endpoint.model,
+        type=endpoint.type,
+        streaming=endpoint.streaming,
+        headers=tuple(
+            HeaderOrder(name=h.name, value=h.value, env=h.env, prefix=h.prefix) for h in headers
+        ),
+        extra_body=endpoint.extra_body,
+        request_timeout=endpoint.request_timeout_seconds,
+        idle_timeout=endpoint.idle_timeout_seconds,
+    )
+
+
+def _dataset(dataset: Dataset, phases: Sequence[Phase]) -> DatasetOrder:
+    entries = dataset.entries or max(_prompts_needed(phase) for phase in phases)
+    prompts = dataset.prompts
+    return DatasetOrder(
+        entries=entries,
+        isl=_lengths(prompts.input_lengths),
+        osl=_lengths(prompts.output_lengths),
+        seed=dataset.seed,
+    )
+
+
+def _lengths(given: TokenLengths) -> Lengths:
+    return Lengths(
+        value=given.value,
+        mean=given.mean,
+        stddev=given.stddev,
+        min=given.min,
+        max=given.max,
+        values=given.values,
+        weights=given.weights,
+    )
+
+
+def _prompts_needed(phase: Phase) -> int:
+    """Enough that no prompt repeats in the phase.
+
+    How many requests a closed loop sends in a given time is the server's doing; there two a second
+    for each request in flight are assumed, within bounds that a worker's memory can take.
+    """
+    if phase.requests is not None:
+        return phase.requests
+    seconds = phase.duration_seconds or 0.0
+    if phase.rate is not None:
+        return max(1, math.ceil(phase.rate * seconds))
+    estimate = math.ceil((phase.concurrency or 1) * seconds * 2)
+    return min(max(estimate, _FEWEST_GUESSED), _MOST_GUESSED)
+
+
+def _phase(phase: Phase) -> PhaseOrder:
+    # `api.unbuilt` refuses the other types before a run starts.
+    kind: Literal["concurrency", "constant"] = (
+        "constant" if phase.type == "constant" else "concurrency"
+    )
+    return PhaseOrder(
+        name=phase.name,
+        kind=phase.kind,
+        type=kind,
+        concurrency=phase.concurrency,
+        rate=phase.rate,
+        max_concurrency=phase.max_concurrency,
+        requests=phase.requests,
+        duration=phase.duration_seconds,
+        grace=phase.grace_period_seconds,
+    )

@@ -1,0 +1,43 @@
+"""What the servers themselves counted between the first gate of a trial and its last drain.
+
+Counters of a server are cumulative over its life and fall to zero when it restarts, so only a
+difference means anything, and none when a counter went down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["ServerCount", "ServerCounts"]
+
+
+class ServerCount(StrEnum):
+    """Counters that are read where a server has them; one name for all kinds of servers."""
+
+    REQUESTS = "requests"
+    """Requests that ended well."""
+    PROMPT_TOKENS = "prompt_tokens"
+    OUTPUT_TOKENS = "output_tokens"
+    CACHE_QUERIES = "prefix_cache_queries"
+    """Prompt tokens looked up in the prefix cache."""
+    CACHE_HITS = "prefix_cache_hits"
+    """Prompt tokens found there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCounts:
+    """Counters of one replica at the two ends of a trial."""
+
+    replica: str
+    """`Replica.name`."""
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+
+    def delta(self, name: ServerCount) -> float | None:
+        """What was counted in between; None when it is not known or the server restarted."""
+        if name not in self.before or name not in self.after:
+            return None
+        difference = self.after[name] - self.before[name]
+        return difference if difference >= 0 else None

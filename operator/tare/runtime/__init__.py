@@ -1,0 +1,1 @@
+"""The running operator: Kopf application, one driver per run, inbox, health."""

@@ -1,0 +1,277 @@
+"""One loop per run: observe, decide, write the status, act; woken by children and workers.
+
+The loop holds nothing that a restart could lose: the stored status, the children and the workers'
+own words say where a run is, and operations are safe to start again. API errors mean *outcome
+unknown*; they are caught at the loop's edge and the pass is repeated after 1, 2, 4 s. A phase that
+runs goes on meanwhile: it ends on the workers' own clocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tare.api import names
+from tare.decide.acceptance import Accepted, accept
+from tare.decide.decision import decide, following
+from tare.decide.facts import Facts
+from tare.decide.refusal import refuse
+from tare.decide.stored import run_of
+from tare.kube.errors import NotFound, Unavailable
+from tare.kube.port import JOB, POD, Document
+from tare.manifests.metadata import Owner
+from tare.measure.messages import CommandKind
+from tare.runtime.book import AttemptBook
+from tare.runtime.children import Children
+from tare.runtime.effects import Effects, post_events
+from tare.runtime.operations import Operations
+from tare.runtime.publish import publish
+from tare.runtime.status_writer import StatusWriter, SupersededError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tare.decide.actions import Decision
+    from tare.decide.children import TrialKey
+    from tare.runtime.context import Context
+
+__all__ = ["Driver"]
+
+_LOG = logging.getLogger(__name__)
+
+TICK = 2.0
+"""Seconds after which a pass is made though nothing happened: deadlines are noticed then."""
+RELIST = 15.0
+"""Seconds between fresh LISTs of the children: a watch may have missed a deletion."""
+PROGRESS = 5.0
+"""Seconds between status writes that only change the progress."""
+OVERDUE = 180.0
+"""Seconds without a pass after which the process counts as unhealthy; the API server's time-outs
+and our pauses stay below."""
+BACKOFF = (1.0, 2.0, 4.0)
+
+
+class Driver:
+    """Drives one run from its acceptance to its end."""
+
+    def __init__(self, context: Context, document: Document) -> None:
+        metadata = document["metadata"]
+        self.owner = Owner(
+            name=metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+        )
+        self.children = Children()
+        self._context = context
+        self._document = document
+        self._wake = asyncio.Event()
+        self._exiting = False
+        self._writer = StatusWriter(context.cluster, context.operator_id)
+        self._book = context.books[self.owner.uid] = AttemptBook(context.clock, self._wake.set)
+        self._operations: Operations
+        self._effects: Effects
+        self._accepted: Accepted
+        self._opened: set[tuple[TrialKey, int]] = set()
+        self._restarted = False
+        self._written = self._listed = float("-inf")
+        self._last_pass = context.clock.now()
+
+    def observe(self, document: Document) -> None:
+        """Take in a newer version of the run."""
+        if self._keep(document):
+            self._wake.set()
+
+    @property
+    def document(self) -> Document:
+        """The run as this driver knows it."""
+        return self._document
+
+    @property
+    def overdue(self) -> bool:
+        """Whether no pass was made for far longer than the tick."""
+        return self._context.clock.now() - self._last_pass > OVERDUE
+
+    def wake(self) -> None:
+        """Make a pass soon."""
+        self._wake.set()
+
+    def exit(self) -> None:
+        """The operator exits: leave everything as it is, the next process goes on."""
+        self._exiting = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Drive the run until its end, its deletion, or the operator's exit."""
+        try:
+            await self._until_available(self._begin)
+            while not self._exiting:
+                if await self._until_available(self._pass):
+                    break
+        except (NotFound, SupersededError) as error:
+            _LOG.info("run %s/%s: %s", self.owner.namespace, self.owner.name, _why(error))
+        finally:
+            self._context.books.pop(self.owner.uid, None)
+            if hasattr(self, "_operations"):
+                self._operations.cancel()
+
+    async def _until_available(self, step: Any) -> Any:
+        """Repeat a step for as long as the API server does not answer."""
+        attempt = 0
+        while True:
+            try:
+                return await step()
+            except Unavailable as error:
+                pause = BACKOFF[min(attempt, len(BACKOFF) - 1)]
+                _LOG.warning("run %s: %s; again in %g s", self.owner.name, error, pause)
+                attempt += 1
+                await self._context.clock.sleep(pause)
+                if self._exiting:
+                    return True
+
+    async def _begin(self) -> None:
+        """Take the run over, and find out where it is."""
+        self._keep(await self._writer.take_over(self._document))
+        accepted = accept(self._document, allow_targets=self._context.settings.allowed_targets)
+        if not isinstance(accepted, Accepted):
+            decision = refuse(
+                accepted.problems,
+                self._status,
+                now=self._context.clock.wall().timestamp(),
+                generation=self._document["metadata"]["generation"],
+            )
+            await self._write(decision.status)
+            await post_events(self._context, self.owner, decision.events)
+            publish(self._context.metrics, self.owner, self._document)
+            self._exiting = True
+            return
+        self._accepted = accepted
+        self._operations = Operations(self._context, self.owner, accepted, self._book, self.wake)
+        self._effects = Effects(
+            self._context, self.owner, accepted, self.children, self._operations
+        )
+        self._restarted = bool(self._status.get("current"))
+        await self._operations.load_records()
+        await self._relist()
+
+    async def _pass(self) -> bool:
+        """Make one pass; True at the run's end."""
+        self._wake.clear()
+        context = self._context
+        self._last_pass = context.clock.now()
+        if context.clock.now() - self._listed > RELIST:
+            await self._relist()
+        run = run_of(self._document, self._accepted)
+        facts = self._facts()
+        began = context.clock.now()
+        decision = decide(run, facts, self._status)
+        context.metrics.decision_seconds.observe(context.clock.now() - began)
+        changed = await self._write(decision.status)
+        self._restarted = False
+        if changed:
+            await post_events(context, self.owner, decision.events)
+            publish(context.metrics, self.owner, self._document)
+        if decision.finished:
+            return True
+        self._expect(decision)
+        for action in decision.actions:
+            self._keep(await self._effects.perform(action, self._document))
+        if run.deleting and not decision.actions and not self._guarded:
+            return True
+        if not changed and not decision.actions:
+            phase = (decision.status.get("progress") or {}).get("phase", "")
+            self._operations.show_live(run.attempt, phase)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), TICK)
+        return False
+
+    def _keep(self, document: Document) -> bool:
+        """Keep a newer version; a watch event may overtake the answer to our own write."""
+        newer = _version(document) > _version(self._document)
+        if newer:
+            self._document = document
+        return newer
+
+    @property
+    def _status(self) -> Mapping[str, Any]:
+        return self._document.get("status") or {}
+
+    @property
+    def _guarded(self) -> bool:
+        finalizers = self._document["metadata"].get("finalizers") or ()
+        return names.FINALIZER_PROFILER in finalizers
+
+    def _facts(self) -> Facts:
+        operations = self._operations
+        return Facts(
+            now=self._context.clock.wall().timestamp(),
+            jobs=self.children.jobs,
+            pods=self.children.pods,
+            workers=self._book.views(),
+            ops=operations.views(),
+            opened=frozenset(self._opened),
+            records=operations.records,
+            outcomes=operations.outcomes,
+            summary_name=operations.summary_name,
+            summaries=operations.summaries(),
+            jobs_refused=dict(self._effects.jobs_refused),
+            job_trouble=operations.job_trouble,
+            restarted=self._restarted,
+            prestart=self._effects.prestart,
+        )
+
+    def _expect(self, decision: Decision) -> None:
+        """Tell the book which attempts count, give them their commands, forget all others."""
+        run = run_of(self._document, self._accepted)
+        keys = set(decision.commands)
+        if run.attempt is not None:
+            keys.add(run.attempt.key)
+            after = following(run, run.attempt, self._operations.records)
+            # Workers that were taken back must not be met again when their turn comes.
+            if after is not None and self._effects.prestart:
+                keys.add(after)
+        self._book.expect(keys)
+        for key, command in decision.commands.items():
+            if command.do is CommandKind.START:
+                self._opened.add((key, command.phase))
+            self._book.command(key, command)
+        self._book.drop(keys)
+        self.children.forget_pods(keys)
+        self._operations.forget(keys)
+
+    async def _relist(self) -> None:
+        labels = {names.LABEL_RUN_UID: self.owner.uid}
+        cluster, namespace = self._context.cluster, self.owner.namespace
+        before = self.children.pods
+        jobs = await cluster.list(JOB, namespace, labels=labels)
+        pods = await cluster.list(POD, namespace, labels=labels)
+        self.children.relist(jobs, pods, before=before)
+        self._listed = self._context.clock.now()
+        if hasattr(self, "_operations"):
+            await self._operations.look_for_trouble(self.children.jobs)
+
+    async def _write(self, status: Mapping[str, Any]) -> bool:
+        """Write the status when it changed; progress alone only now and then."""
+        before, status = self._status, self._writer.fitting(status)
+        if before == status:
+            return False
+        now = self._context.clock.now()
+        quiet = _without_progress(before) == _without_progress(status)
+        if quiet and now - self._written < PROGRESS:
+            return False
+        self._keep(await self._writer.write(self._document, status))
+        self._context.metrics.status_patch_seconds.observe(self._context.clock.now() - now)
+        self._written = now
+        return not quiet
+
+
+def _version(document: Document) -> int:
+    """Order of versions of one object; the API server counts upwards."""
+    return int(document["metadata"]["resourceVersion"])
+
+
+def _without_progress(status: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in status.items() if key != "progress"}
+
+
+def _why(error: Exception) -> str:
+    return "another operator drives it now" if isinstance(error, SupersededError) else "it is gone"

@@ -1,0 +1,289 @@
+"""Operations of one run that take longer than a pass: hooks, preflight, storing.
+
+Each runs once per key in a task of its own; its result becomes a fact of the next pass. What a
+restart loses is only that it was done, and every operation is safe to do again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from tare.decide.attempt import Attempt, ProfilerState, ResetState
+from tare.decide.facts import Op, OpKind, OpResult, OpView, Run
+from tare.decide.outcome import CellOutcome, goals_of, outcome_of
+from tare.decide.records import TrialRecord
+from tare.kube.errors import KubeError, Unavailable
+from tare.kube.port import EVENT
+from tare.measure.cost import Cost
+from tare.measure.servers import ServerCounts
+from tare.measure.trial import TrialSummary, summarize
+from tare.results.document import TrialDocument
+from tare.results.summary import summarize_run
+from tare.runtime.publish import show_live
+from tare.runtime.target import TargetService
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tare.decide.acceptance import Accepted
+    from tare.decide.children import JobView, TrialKey
+    from tare.manifests.metadata import Owner
+    from tare.manifests.order import Address
+    from tare.measure.hooks import HookCall, HookReport, Replica
+    from tare.runtime.book import AttemptBook
+    from tare.runtime.context import Context
+
+__all__ = ["Operations"]
+
+_LOG = logging.getLogger(__name__)
+_RETRY = 2.0
+
+
+class Operations:
+    """Operations of one run, and the ends of its trials."""
+
+    def __init__(
+        self,
+        context: Context,
+        owner: Owner,
+        accepted: Accepted,
+        book: AttemptBook,
+        wake: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._owner = owner
+        self._accepted = accepted
+        self._book = book
+        self._wake = wake
+        self._target = TargetService(context, owner)
+        self._tasks: dict[Op, asyncio.Task[OpResult]] = {}
+        self._audit: dict[TrialKey, list[HookCall]] = {}
+        self._before: dict[TrialKey, dict[str, dict[str, float]]] = {}
+        self._after: dict[TrialKey, dict[str, dict[str, float]]] = {}
+        self._merged: dict[TrialKey, TrialSummary] = {}
+        self.records: dict[tuple[int, int], TrialRecord] = {}
+        """Stored ends of trials by cell and trial."""
+        self.outcomes: dict[int, CellOutcome] = {}
+        """Cells that have stored trials."""
+        self.summary_name = ""
+        """ConfigMap of the run's summary, once it is stored."""
+        self.job_trouble = ""
+
+    def start(self, op: Op, run: Run) -> None:
+        """Start an operation unless it was started before."""
+        if op not in self._tasks:
+            task = asyncio.create_task(self._perform(op, run), name=f"{self._owner.name} {op.kind}")
+            task.add_done_callback(lambda _: self._wake())
+            self._tasks[op] = task
+
+    def views(self) -> dict[Op, OpView]:
+        """What was started, with the results of what is done."""
+        return {
+            op: OpView(done=task.done(), result=task.result() if task.done() else None)
+            for op, task in self._tasks.items()
+            if not task.cancelled()
+        }
+
+    def cancel(self) -> None:
+        """Stop all operations; the process exits or the run is over."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    def forget(self, keep: set[TrialKey]) -> None:
+        """Drop what belongs to attempts that are over."""
+        self._tasks = {op: t for op, t in self._tasks.items() if op.key is None or op.key in keep}
+        self._audit = {key: rows for key, rows in self._audit.items() if key in keep}
+        for memory in (self._before, self._after):
+            for key in memory.keys() - keep:
+                del memory[key]
+        self._merged = {key: merged for key, merged in self._merged.items() if key in keep}
+
+    def show_live(self, attempt: Attempt | None, phase: str) -> None:
+        """Show Prometheus the phase that runs now."""
+        if attempt is not None and (reports := self._book.latest_progress(attempt.key)):
+            cell = self._accepted.cells[attempt.key.cell].name
+            show_live(self._context.metrics, self._owner, cell=cell, phase=phase, reports=reports)
+
+    async def address(self) -> Address:
+        """Where the load goes; found by the preflight."""
+        return await self._target.address(self._accepted.spec.endpoint)
+
+    async def load_records(self) -> None:
+        """Read the ends of trials that were stored before."""
+        stored = await self._context.store.load_trials(self._owner)
+        for document in stored.values():
+            self._keep(document.record)
+
+    def summaries(self) -> Mapping[TrialKey, TrialSummary]:
+        """Merged results of attempts whose workers have all handed in theirs."""
+        for key, workers in self._book.views().items():
+            if key not in self._merged and all(worker.has_result for worker in workers.values()):
+                replicas = self._accepted.cells[key.cell].spec.workers.replicas
+                if len(workers) == replicas:
+                    self._merged[key] = self._summarize(key)
+        return self._merged
+
+    async def look_for_trouble(self, jobs: Mapping[TrialKey, JobView]) -> None:
+        """Look up why a Job has fewer pods than it should: only its Events say so."""
+        self.job_trouble = ""
+        lacking = {
+            job.name
+            for key, job in jobs.items()
+            if job.active < self._accepted.cells[key.cell].spec.workers.replicas
+            and not self._book.views().get(key)
+        }
+        if not lacking:
+            return
+        try:
+            events = await self._context.cluster.list(EVENT, self._owner.namespace)
+        except KubeError as error:
+            _LOG.info("events of the Jobs of %s cannot be read: %s", self._owner.name, error)
+            return
+        for event in events:
+            about = event.get("involvedObject") or {}
+            if event.get("reason") == "FailedCreate" and about.get("name") in lacking:
+                self.job_trouble = event.get("message", "")
+
+    async def _perform(self, op: Op, run: Run) -> OpResult:
+        """Perform an operation; one whose outcome the API server left unknown is repeated."""
+        while True:
+            try:
+                return await self._once(op, run)
+            except Unavailable as error:
+                _LOG.warning("%s of %s: %s; again", op.kind, self._owner.name, error)
+            except Exception:  # noqa: BLE001 - a bug of ours must not lose a result
+                _LOG.exception("%s of %s failed; again", op.kind, self._owner.name)
+            await self._context.clock.sleep(_RETRY)
+
+    async def _once(self, op: Op, run: Run) -> OpResult:
+        match op.kind:
+            case OpKind.STORE_TRIAL:
+                await self._store_trial(run)
+                return None
+            case OpKind.STORE_SUMMARY:
+                await self._store_summary(run)
+                return None
+            case _:
+                pass
+        assert op.key is not None
+        endpoint = self._accepted.cells[op.key.cell].spec.endpoint
+        match op.kind:
+            case OpKind.PREFLIGHT:
+                return await self._target.preflight(endpoint)
+            case OpKind.RESET:
+                result = await self._target.reset(endpoint)
+                self._note(op.key, result.report)
+                self._before[op.key] = await self._target.counts(endpoint, result.replicas.ready)
+                return result
+            case OpKind.PROFILER_START:
+                report = await self._target.start_profiler(endpoint, _replicas(run))
+            case OpKind.PROFILER_STOP:
+                report = await self._target.stop_profiler(endpoint, _replicas(run))
+            case OpKind.CHECK_REPLICAS:
+                replicas = await self._target.replicas(endpoint)
+                self._after[op.key] = await self._target.counts(endpoint, replicas.ready)
+                return replicas
+        self._note(op.key, report)
+        return report
+
+    def _note(self, key: TrialKey, report: HookReport | None) -> None:
+        """Keep the audit rows of a hook for the trial's document."""
+        if report is None:
+            return
+        self._audit.setdefault(key, []).extend(report.calls)
+        for call in report.calls:
+            self._context.metrics.hook_calls.labels(call.hook, call.outcome).inc()
+
+    def _summarize(self, key: TrialKey) -> TrialSummary:
+        spec = self._accepted.cells[key.cell].spec
+        cost = spec.cost
+        return summarize(
+            self._book.results(key),
+            goodput=spec.goodput_seconds,
+            cost=Cost(usd_per_hour=float(cost.usd_per_hour), replicas=cost.replicas)
+            if cost
+            else None,
+        )
+
+    async def _store_trial(self, run: Run) -> None:
+        """Store the end of the attempt; from then on its workers are answered "stored"."""
+        attempt = run.attempt
+        assert attempt is not None
+        key = attempt.key
+        record = self._record(attempt)
+        cell = self._accepted.cells[key.cell]
+        document = TrialDocument(
+            run=self._owner,
+            cell_name=cell.name,
+            overrides=cell.overrides,
+            record=record,
+            hooks=tuple(self._audit.get(key, ())),
+            replicas=attempt.replicas or (),
+            servers=self._server_counts(key),
+            start_skew={
+                cell.spec.phases[phase].name: skew
+                for phase, skew in self._book.start_skew(key).items()
+            },
+        )
+        await self._context.store.store_trial(document)
+        self._keep(record)
+        self._book.mark_stored(key)
+        self._count(record)
+
+    async def _store_summary(self, run: Run) -> None:
+        document = summarize_run(
+            self._owner,
+            model=run.spec.endpoint.model,
+            cells=self._accepted.cells,
+            outcomes=self.outcomes,
+            goals=goals_of(run.spec),
+        )
+        names = await self._context.store.store_summary(document)
+        self.summary_name = names[0]
+
+    def _keep(self, record: TrialRecord) -> None:
+        self.records[record.cell, record.trial] = record
+        cell = self._accepted.cells[record.cell]
+        of_cell = [r for (index, _), r in sorted(self.records.items()) if index == record.cell]
+        self.outcomes[record.cell] = outcome_of(cell, of_cell, goals_of(self._accepted.spec))
+
+    def _server_counts(self, key: TrialKey) -> tuple[ServerCounts, ...]:
+        """The servers' counters at both ends of a trial; none of them survive a restart of ours."""
+        before, after = self._before.get(key, {}), self._after.get(key, {})
+        return tuple(
+            ServerCounts(replica=name, before=before[name], after=after[name])
+            for name in sorted(before.keys() & after.keys())
+        )
+
+    def _record(self, attempt: Attempt) -> TrialRecord:
+        verdict = attempt.verdict
+        assert verdict is not None
+        key, profiler = attempt.key, attempt.profiler
+        summary = self._merged.get(key)
+        if summary is None and self._book.results(key):
+            summary = self._summarize(key)
+        return TrialRecord(
+            cell=key.cell,
+            trial=key.trial,
+            attempt=key.attempt,
+            state=verdict.state,
+            reason=verdict.reason,
+            message=verdict.message,
+            fatal=verdict.fatal,
+            summary=summary,
+            reset=attempt.reset.state if attempt.reset else ResetState.OFF,
+            profiler_failed=profiler is not None and profiler.state is ProfilerState.STOP_FAILED,
+        )
+
+    def _count(self, record: TrialRecord) -> None:
+        if record.summary is not None:
+            for outcome in ("ok", "failed", "cancelled"):
+                count = record.summary.counts.get(outcome, 0)
+                self._context.metrics.requests.labels(outcome).inc(count)
+
+
+def _replicas(run: Run) -> tuple[Replica, ...]:
+    assert run.attempt is not None
+    return run.attempt.replicas or ()

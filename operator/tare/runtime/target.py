@@ -1,0 +1,206 @@
+"""The model service of one run: `endpoint`'s functions with the run's settings and headers.
+
+Headers with secret values are read once and kept in memory: a namespace that is being deleted may
+lose its Secrets before the profiler was stopped. The address found last is kept too, for the Jobs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tare.api.reasons import Reason
+from tare.decide.facts import ResetResult
+from tare.endpoint import discovery
+from tare.endpoint import preflight as preflights
+from tare.endpoint.errors import TargetError
+from tare.endpoint.hooks.profiler import start_profiler, stop_profiler
+from tare.endpoint.hooks.reset import reset
+from tare.endpoint.scrape import scrape
+from tare.endpoint.secrets import read_headers
+from tare.kube.errors import Unavailable
+from tare.manifests.order import Address, build_target
+from tare.measure.hooks import HookKind, HookReport, PreflightReport, Replica, Replicas
+from tare.net.auth import Header, headers_of
+
+if TYPE_CHECKING:
+    from tare.api.endpoint import Endpoint, ServiceTarget
+    from tare.manifests.metadata import Owner
+    from tare.runtime.context import Context
+
+__all__ = ["TargetService"]
+
+
+class TargetService:
+    """Discovery, preflight and hooks of one run's target."""
+
+    def __init__(self, context: Context, owner: Owner) -> None:
+        self._context = context
+        self._owner = owner
+        self._headers: dict[tuple[Header, ...], dict[str, str]] = {}
+        self._addresses: dict[tuple[str, ...], Address] = {}
+
+    async def address(self, endpoint: Endpoint) -> Address:
+        """Where the load goes, as found last.
+
+        Raises:
+            Unavailable: it was not found yet, and cannot be found now.
+        """
+        key = _identity(endpoint)
+        if key not in self._addresses:
+            try:
+                await self._discover(endpoint)
+            except TargetError as error:
+                raise Unavailable(str(error)) from error
+        return self._addresses[key]
+
+    async def replicas(self, endpoint: Endpoint) -> Replicas:
+        """Find the replicas now; none when the target is gone."""
+        try:
+            return await self._discover(endpoint)
+        except TargetError:
+            return Replicas()
+
+    async def preflight(self, endpoint: Endpoint) -> PreflightReport:
+        """Wait until the target is ready and takes a request like the load's."""
+
+        async def find() -> preflights.Target:
+            await self._discover(endpoint)
+            headers = headers_of(_document(endpoint))
+            order = build_target(endpoint, await self.address(endpoint), headers)
+            return preflights.Target(order=order, headers=await self._resolved(endpoint))
+
+        return await preflights.preflight(
+            find,
+            ready_timeout=endpoint.ready_timeout_seconds,
+            http=self._context.control,
+            clock=self._context.clock,
+        )
+
+    async def reset(self, endpoint: Endpoint) -> ResetResult:
+        """Find the replicas and, when the run asks for it, empty the cache of each."""
+        replicas = await self.replicas(endpoint)
+        settings = endpoint.reset
+        if settings is None or not replicas.ready:
+            return ResetResult(replicas=replicas, report=None)
+        report = await reset(
+            replicas,
+            path=settings.path,
+            timeout=settings.timeout_seconds,
+            max_retry=settings.max_retry_seconds,
+            headers=await self._resolved(endpoint),
+            host=replicas.service_host,
+            server=endpoint.server,
+            http=self._context.control,
+            clock=self._context.clock,
+        )
+        return ResetResult(replicas=replicas, report=report)
+
+    async def counts(
+        self, endpoint: Endpoint, replicas: tuple[Replica, ...]
+    ) -> dict[str, dict[str, float]]:
+        """Read the servers' own counters; nothing is in flight when this is asked."""
+        return await scrape(
+            replicas,
+            headers=await self._resolved(endpoint),
+            host=_host(endpoint, self._owner),
+            server=endpoint.server,
+            http=self._context.control,
+        )
+
+    async def start_profiler(self, endpoint: Endpoint, replicas: tuple[Replica, ...]) -> HookReport:
+        """Start the server's profiler on the replicas that were reset."""
+        settings = endpoint.profiler
+        assert settings is not None
+        return await start_profiler(
+            Replicas(ready=replicas),
+            path=settings.start_path,
+            stop_path=settings.stop_path,
+            timeout=settings.timeout_seconds,
+            stop_timeout=settings.stop_timeout_seconds,
+            headers=await self._resolved(endpoint),
+            host=_host(endpoint, self._owner),
+            server=endpoint.server,
+            http=self._context.control,
+            clock=self._context.clock,
+        )
+
+    async def stop_profiler(self, endpoint: Endpoint, replicas: tuple[Replica, ...]) -> HookReport:
+        """Stop the profiler on the replicas on which a start was tried."""
+        settings = endpoint.profiler
+        assert settings is not None
+        try:
+            headers = await self._resolved(endpoint)
+        except TargetError as error:
+            return _unsaid(str(error), replicas)
+        return await stop_profiler(
+            Replicas(ready=replicas),
+            path=settings.stop_path,
+            timeout=settings.stop_timeout_seconds,
+            headers=headers,
+            host=_host(endpoint, self._owner),
+            server=endpoint.server,
+            http=self._context.control,
+            clock=self._context.clock,
+        )
+
+    async def _discover(self, endpoint: Endpoint) -> Replicas:
+        urls = endpoint.given_urls
+        if endpoint.service is None:
+            found = discovery.from_urls(urls)
+            self._addresses[_identity(endpoint)] = Address(urls=urls)
+            return found
+        found = await discovery.discover(
+            self._context.cluster,
+            _namespace(endpoint.service, self._owner),
+            endpoint.service.name,
+            endpoint.service.port,
+        )
+        assert found.service_url is not None
+        self._addresses[_identity(endpoint)] = Address(
+            urls=(found.service_url,), host=found.service_host
+        )
+        return found
+
+    async def _resolved(self, endpoint: Endpoint) -> dict[str, str]:
+        headers = headers_of(_document(endpoint))
+        if headers not in self._headers:
+            self._headers[headers] = await read_headers(
+                self._context.cluster, self._owner.namespace, headers
+            )
+        return self._headers[headers]
+
+
+def _document(endpoint: Endpoint) -> dict[str, object]:
+    return endpoint.model_dump(by_alias=True, exclude_none=True)
+
+
+def _identity(endpoint: Endpoint) -> tuple[str, ...]:
+    if endpoint.service is None:
+        return endpoint.given_urls
+    service = endpoint.service
+    return (service.namespace or "", service.name, str(service.port))
+
+
+def _namespace(service: ServiceTarget, owner: Owner) -> str:
+    """Namespace of the target; another one than the run's was allowed before the start."""
+    return service.namespace or owner.namespace
+
+
+def _host(endpoint: Endpoint, owner: Owner) -> str | None:
+    """Host header of calls to a pod's address: the Service's name, as clients send it."""
+    if endpoint.service is None:
+        return None
+    return f"{endpoint.service.name}.{_namespace(endpoint.service, owner)}.svc"
+
+
+def _unsaid(message: str, replicas: tuple[Replica, ...]) -> HookReport:
+    """Report of a stop that could not even be sent."""
+    return HookReport(
+        hook=HookKind.PROFILER_STOP,
+        ok=False,
+        verified=False,
+        reason=Reason.PROFILER_STOP_FAILED,
+        message=message,
+        replicas=tuple(replica.uid for replica in replicas),
+        calls=(),
+    )
