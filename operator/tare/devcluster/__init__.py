@@ -1,0 +1,1 @@
+"""The embedded cluster: API server, controllers and a kubelet of local processes."""

@@ -1,0 +1,1 @@
+"""The Kubernetes API over HTTP: storage, rules, documents and routes; it starts no controller."""

@@ -1,0 +1,1 @@
+"""The controllers of the embedded cluster; they see the API only through `apiserver.registry`."""

@@ -1,0 +1,1 @@
+"""The one node: scheduler, kubelet, local processes and the proxies behind Services."""
