@@ -1,0 +1,49 @@
+"""The end of a run on a terminal: the tables, the verdict, where everything lies, the exit code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from tare.api.reasons import ConditionType
+from tare.cli.exits import Exit, exit_of
+from tare.cli.tables import show_results
+from tare.manifests.metadata import Owner
+from tare.results.store import ResultStore
+from tare.results.table import result_rows
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tare.kube.port import Cluster, Document
+
+__all__ = ["show_outcome"]
+
+_SHOWN = (
+    ConditionType.ACCEPTED,
+    ConditionType.CACHE_AS_PLANNED,
+    ConditionType.MEASUREMENT_SOUND,
+    ConditionType.GOALS_MET,
+    ConditionType.NO_REGRESSION,
+)
+"""Conditions that a reader of the numbers must know, when they are not True."""
+
+
+async def show_outcome(console: Console, cluster: Cluster, run: Document) -> Exit:
+    """Print what a finished run came to."""
+    metadata, status = run["metadata"], run.get("status") or {}
+    owner = Owner(name=metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"])
+    summary = await ResultStore(cluster).load_summary(owner)
+    if summary is not None:
+        show_results(console, summary, result_rows(summary))
+    code = exit_of(status)
+    conditions = {c["type"]: c for c in status.get("conditions") or ()}
+    ending = conditions.get(ConditionType.FINISHED, {}).get("message", "")
+    style = "bold green" if code == Exit.OK else "bold red"
+    console.print(Text(f"{status.get('phase')}", style=style).append(f"  {ending}", style=""))
+    for kind in _SHOWN:
+        condition = conditions.get(kind, {})
+        if condition.get("status") in ("False", "Unknown") and condition.get("message"):
+            console.print(Text(f"{kind}={condition['status']}: {condition['message']}"))
+    return code

@@ -1,0 +1,182 @@
+"""Results on a terminal: the numbers of each cell, and the goals.
+
+At 80 columns the table keeps what a reader must not miss, that is counts, the tail of the time to
+first token, throughput and the verdict; from 110 columns on it shows the rest too. Every latency
+stands beside the number of requests it is about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tare.api.reasons import CellState
+from tare.cli.units import latency, number, share
+from tare.measure.goals import Verdict
+from tare.measure.metrics import METRICS, Kind, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from tare.cli.servers import Counters
+    from tare.measure.cell import Aggregate
+    from tare.measure.goals import Goal
+    from tare.results.document import SummaryDocument
+    from tare.results.table import ResultRow
+
+__all__ = ["goal_table", "goal_text", "proof_table", "result_table", "show_results"]
+
+_WIDE = 110
+_STYLES = {Verdict.PASS: "green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "yellow"}
+
+
+def show_results(console: Console, summary: SummaryDocument, rows: Sequence[ResultRow]) -> None:
+    """Print the result table, why cells have no numbers, concerns, and the goals."""
+    console.print(result_table(rows, width=console.width, title=_title(summary)))
+    for row in rows:
+        if row.message:
+            console.print(Text(f"{_cell(row)}: {row.message}", style="red"))
+    for cell in summary.cells:
+        for concern in cell.summary.concerns if cell.summary else ():
+            console.print(Text(f"{cell.name or 'all'}: {concern.message}", style="yellow"))
+    if any(cell.goals for cell in summary.cells):
+        console.print(goal_table(summary))
+
+
+def result_table(rows: Sequence[ResultRow], *, width: int, title: str = "") -> Table:
+    """Lay out one row for each cell in `width` columns."""
+    wide = width >= _WIDE
+    table = _table(title)
+    table.caption, table.caption_justify = _caption(rows), "left"
+    table.add_column("Cell", overflow="fold", max_width=max(12, width - (100 if wide else 60)))
+    for heading, shown, _ in _COLUMNS:
+        if wide or shown:
+            table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("Goals", justify="right", no_wrap=True)
+    for row in rows:
+        starred = row.is_best and len(rows) > 1
+        name = Text(f"{_cell(row)}{' *' if starred else ''}", style="bold" if starred else "")
+        values = [show(row) for _, shown, show in _COLUMNS if wide or shown]
+        if row.state is not CellState.MEASURED:
+            values = [str(row.state), *[""] * (len(values) - 1)]
+        table.add_row(name, *values, _verdict(row.goals))
+    return table
+
+
+def goal_table(summary: SummaryDocument) -> Table:
+    """Lay out every goal of every measured cell."""
+    table = _table("Goals")
+    table.add_column("Goal", overflow="fold")
+    table.add_column("Cell", overflow="fold")
+    table.add_column("Measured", justify="right", no_wrap=True)
+    table.add_column("Verdict", justify="right", no_wrap=True)
+    for cell in summary.cells:
+        for goal in cell.goals:
+            table.add_row(
+                goal_text(goal.goal),
+                cell.name or "all",
+                _value(goal.goal.metric, goal.measured),
+                _verdict(goal.verdict),
+            )
+    return table
+
+
+def goal_text(goal: Goal) -> str:
+    """Write a goal as people do: `time_to_first_token p99 ≤ 250 ms`."""
+    statistic = f" {goal.statistic}" if METRICS[goal.metric].kind is Kind.DISTRIBUTION else ""
+    bounds = (("≥", goal.min), ("≤", goal.max))
+    limits = [f"{sign} {_value(goal.metric, bound)}" for sign, bound in bounds if bound is not None]
+    return f"{goal.metric}{statistic} {' and '.join(limits)}"
+
+
+def proof_table(servers: Sequence[Counters]) -> Table:
+    """Lay out what simulated servers say happened to them."""
+    table = _table("What the servers counted")
+    table.add_column("Server")
+    for heading in ("requests", "cache resets", "profiler starts", "stops", "still running"):
+        table.add_column(heading, justify="right")
+    for server in servers:
+        table.add_row(
+            server.pod,
+            f"{server.requests:,}",
+            str(server.resets),
+            str(server.profiler_starts),
+            str(server.profiler_stops),
+            Text("yes", style="bold red") if server.profiler_running else Text("no"),
+        )
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+
+
+def _title(summary: SummaryDocument) -> str:
+    return f"{summary.run.namespace}/{summary.run.name}: {summary.model}"
+
+
+def _caption(rows: Sequence[ResultRow]) -> str | None:
+    notes = []
+    if len(rows) > 1 and any(row.is_best for row in rows):
+        notes.append("* best cell")
+    if any(row.ttft_p99 and row.ttft_p99.half_width is not None for row in rows):
+        notes.append("± 95 % confidence interval over the trials")
+    return ";  ".join(notes) or None
+
+
+def _cell(row: ResultRow) -> str:
+    return row.name or "all"
+
+
+def _verdict(verdict: Verdict | None) -> Text:
+    return Text(str(verdict), style=_STYLES[verdict]) if verdict else Text("-")
+
+
+def _value(metric: str, value: float | None) -> str:
+    match METRICS[metric].unit:
+        case Unit.SECONDS:
+            return latency(value)
+        case Unit.RATIO:
+            return share(value)
+        case _:
+            return number(value)
+
+
+def _milliseconds(found: Aggregate | None) -> str:
+    return _spread(found, 1000)
+
+
+def _spread(found: Aggregate | None, scale: float = 1) -> str:
+    if found is None:
+        return "-"
+    text = number(found.mean * scale)
+    if found.half_width is None:
+        return text
+    return f"{text} ±{number(found.half_width * scale, digits=2)}"
+
+
+_Column = tuple[str, bool, "Callable[[ResultRow], str]"]
+_COLUMNS: tuple[_Column, ...] = (
+    ("Trials", False, lambda row: str(row.trials)),
+    ("ok /\nissued", True, lambda row: f"{row.ok:,}/{row.issued:,}"),
+    ("TTFT p50\nms", False, lambda row: _milliseconds(row.ttft_p50)),
+    ("TTFT p99\nms", True, lambda row: _milliseconds(row.ttft_p99)),
+    ("Latency p50\nms", False, lambda row: _milliseconds(row.latency_p50)),
+    ("Latency p99\nms", True, lambda row: _milliseconds(row.latency_p99)),
+    ("tokens/s", True, lambda row: _spread(row.tokens_per_second)),
+    ("req/s", True, lambda row: _spread(row.requests_per_second)),
+    ("Cache", False, lambda row: row.cache or "-"),
+)
+"""Heading, whether it is shown at 80 columns, and its text."""

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+from support.memory_cluster import MemoryCluster
+from support.summaries import cells, measured, summary
+from support.trials import OWNER
+from tare.cli.exits import Exit
+from tare.cli.outcome import show_outcome
+from tare.results.store import ResultStore
+
+if TYPE_CHECKING:
+    from tare.kube.port import Document
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster()
+
+
+def finished(phase: str, *conditions: tuple[str, str, str]) -> Document:
+    """A run that is over, with (type, status, message) of its conditions."""
+    rows: list[dict[str, Any]] = [
+        {"type": kind, "status": status, "reason": "Because", "message": message}
+        for kind, status, message in conditions
+    ]
+    metadata = {"name": OWNER.name, "namespace": OWNER.namespace, "uid": OWNER.uid}
+    return {"metadata": metadata, "status": {"phase": phase, "conditions": rows}}
+
+
+async def printed(cluster: MemoryCluster, run: Document) -> tuple[Exit, str]:
+    output = io.StringIO()
+    code = await show_outcome(Console(file=output, width=120), cluster, run)
+    return code, output.getvalue()
+
+
+async def test_a_run_that_worked_shows_its_table_and_its_last_words(
+    cluster: MemoryCluster,
+) -> None:
+    await ResultStore(cluster).store_summary(summary(measured(0), cells_of=cells(1)))
+    run = finished("Succeeded", ("Finished", "True", "1 of 1 cells measured"))
+    code, text = await printed(cluster, run)
+    assert code is Exit.OK
+    assert "98/100" in text
+    assert "Succeeded  1 of 1 cells measured" in text
+
+
+async def test_what_makes_the_numbers_doubtful_is_said_below_them(cluster: MemoryCluster) -> None:
+    run = finished(
+        "Succeeded",
+        ("MeasurementSound", "False", "cell 0: the event loop lagged"),
+        ("CacheAsPlanned", "Unknown", "cell 0: the server did not confirm it"),
+        ("GoalsMet", "True", "Every goal is met."),
+    )
+    _, text = await printed(cluster, run)
+    assert "MeasurementSound=False: cell 0: the event loop lagged" in text
+    assert "CacheAsPlanned=Unknown: cell 0: the server did not confirm it" in text
+    assert "GoalsMet" not in text
+
+
+async def test_missed_goals_are_named_and_give_exit_code_3(cluster: MemoryCluster) -> None:
+    run = finished("Succeeded", ("GoalsMet", "False", "Cell 1 (rate=8): too slow."))
+    code, text = await printed(cluster, run)
+    assert code is Exit.GOALS_MISSED
+    assert "GoalsMet=False: Cell 1 (rate=8): too slow." in text
+
+
+async def test_a_refused_run_shows_why_without_a_table(cluster: MemoryCluster) -> None:
+    run = finished("Failed", ("Accepted", "False", "spec.endpoint.url: not on the allow-list"))
+    code, text = await printed(cluster, run)
+    assert code is Exit.INVALID
+    assert "spec.endpoint.url: not on the allow-list" in text

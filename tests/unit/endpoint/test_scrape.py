@@ -1,0 +1,46 @@
+"""Counters of a server, as its Prometheus endpoint says them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tare.endpoint.scrape import read_counts
+from tare.measure.servers import ServerCount, ServerCounts
+
+VLLM = """\
+# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="m"} 1000.0
+vllm:prompt_tokens_total{engine="1",model_name="m"} 24.0
+# TYPE vllm:request_success_total counter
+vllm:request_success_total{engine="0",finished_reason="length"} 3.0
+vllm:request_success_total{engine="0",finished_reason="stop"} 4.0
+# TYPE vllm:prefix_cache_hits counter
+vllm:prefix_cache_hits{engine="0"} 64.0
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total 12.0
+"""
+
+
+def test_samples_of_all_engines_and_reasons_are_added_up() -> None:
+    assert read_counts(VLLM, "vllm") == {
+        ServerCount.PROMPT_TOKENS: 1024.0,
+        ServerCount.REQUESTS: 7.0,
+        ServerCount.CACHE_HITS: 64.0,
+    }
+
+
+@pytest.mark.parametrize("text", ["[]", "{not prometheus", ""])
+def test_what_is_no_exposition_says_nothing(text: str) -> None:
+    assert read_counts(text, "vllm") == {}
+
+
+def test_a_counter_that_fell_says_nothing_about_the_trial() -> None:
+    restarted = ServerCounts(replica="a", before={"requests": 10.0}, after={"requests": 3.0})
+    assert restarted.delta(ServerCount.REQUESTS) is None
+
+
+def test_the_difference_is_what_happened_in_between() -> None:
+    counts = ServerCounts(replica="a", before={"requests": 10.0}, after={"requests": 13.0})
+    assert counts.delta(ServerCount.REQUESTS) == 3
+    assert counts.delta(ServerCount.PROMPT_TOKENS) is None
