@@ -74,7 +74,7 @@ ENV_ORDER = "TARE_WORK_ORDER"
 """JSON of `plan.order.WorkOrder`: the operator writes it, the worker reads it."""
 ENV_INBOX = "TARE_INBOX"
 """Base URL of the operator's inbox."""
-ENV_TOKEN = "TARE_TOKEN"
+ENV_TOKEN = "TARE_TOKEN"  # noqa: S105 - the name of the variable
 """The run's bearer token for the inbox, from the run's Secret."""
 ENV_POD_NAME = "POD_NAME"
 ENV_POD_UID = "POD_UID"
@@ -82,7 +82,7 @@ ENV_INDEX = "JOB_COMPLETION_INDEX"
 """Set by the Job controller: 0 … workers.replicas - 1."""
 
 MAX_CHILD_NAME = 57
-"""Pods of an Indexed Job append `-<index>-<5 characters>`; 63 is the limit for a pod's host name."""
+"""Pods of an Indexed Job append `-<index>-<5 characters>`; a pod's host name has 63 at most."""
 
 _HASH_LENGTH = 8
 _NOT_DNS = re.compile(r"[^a-z0-9-]+")

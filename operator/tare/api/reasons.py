@@ -92,7 +92,7 @@ class Reason(StrEnum):
     RESET_REFUSED = "ResetRefused"
     RESUMED = "Resumed"
     RUNNING = "Running"
-    SECRET_MISSING = "SecretMissing"
+    SECRET_MISSING = "SecretMissing"  # noqa: S105 - no password
     SPEC_CHANGED = "SpecChanged"
     SUSPENDED = "Suspended"
     TARGET_BUSY = "TargetBusy"

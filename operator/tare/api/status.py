@@ -118,8 +118,6 @@ class Headlines(StatusModel):
     """Seconds."""
     time_to_first_token_p99: Estimate | None = None
     """Seconds."""
-    request_latency_p50: Estimate | None = None
-    """Seconds."""
     request_latency_p99: Estimate | None = None
     """Seconds."""
     request_throughput: Estimate | None = None
@@ -160,8 +158,6 @@ class ReplicaRow(StatusModel):
     """Name of its pod; for a URL its origin."""
     origin: Name
     """Scheme, address and port of control calls."""
-    node: Name | None = None
-    """Node of its pod."""
 
 
 class ResetMark(StatusModel):
@@ -169,8 +165,6 @@ class ResetMark(StatusModel):
 
     state: Annotated[str, StringConstraints(max_length=32)]
     """Off, Confirmed or Unverified."""
-    verified: bool | None = None
-    """Whether every replica's answer confirmed it."""
     message: Text | None = None
     """Which replica said what."""
 
@@ -179,13 +173,9 @@ class ProfilerMark(StatusModel):
     """The last intent about the server's profiler; written before the call."""
 
     state: Annotated[str, StringConstraints(max_length=32)]
-    """Starting, Running, Stopping, Stopped or StopFailed."""
+    """Starting, Running, Stopped or StopFailed."""
     phase: int
     """Index of the profiling phase that it covers."""
-    endpoints: Annotated[
-        tuple[Name, ...], Field(max_length=_REPLICAS, json_schema_extra=ATOMIC)
-    ] = ()
-    """Origins on which a start was tried; a stop goes to all of them."""
     message: Text | None = None
     """Which replica said what."""
 
@@ -218,8 +208,6 @@ class Current(StatusModel):
     """Number of the attempt, from 1."""
     faults: Count = 0
     """Attempts at this trial that were lost by a fault."""
-    job: Name | None = None
-    """Name of its Job."""
     started_at: float
     """Epoch seconds of its start."""
     spawned_at: float | None = None
@@ -232,8 +220,6 @@ class Current(StatusModel):
     """Outcome of the reset."""
     profiler: ProfilerMark | None = None
     """State of the server's profiler."""
-    phases_done: Count = 0
-    """Phases that have drained."""
     verdict: CellVerdict | None = None
     """How it ends."""
 
@@ -256,8 +242,6 @@ class Results(StatusModel):
 
     selector: Annotated[str, StringConstraints(max_length=512)] | None = None
     """Label selector of the ConfigMaps of all trials."""
-    trials: Annotated[tuple[Name, ...], Field(max_length=ROW_LIMIT, json_schema_extra=ATOMIC)] = ()
-    """Names of the newest of them."""
     stored: Count = 0
     """Number of trials stored."""
     summary: Name | None = None

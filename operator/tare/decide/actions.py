@@ -44,7 +44,7 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Delete the next attempt's Job, whose pods cannot start beside this one's; start none ahead."""
+    """Delete the next attempt's Job: its pods cannot start beside this one's; start none ahead."""
 
     name: str
     uid: str

@@ -85,7 +85,7 @@ class Attempt:
     started: float
     """Epoch seconds of its first pass."""
     spawned: float | None = None
-    """Epoch seconds at which its Job was asked for; the workers' start deadline counts from here."""
+    """Epoch seconds at which its Job was asked for; the workers' deadline counts from here."""
     faults: int = 0
     """Attempts at this trial that were lost by a fault (not by an operator restart)."""
     replicas: tuple[Replica, ...] | None = None

@@ -28,7 +28,8 @@ class Conditions:
     """The conditions of one pass, begun from the stored ones."""
 
     def __init__(self, stored: Iterable[Mapping[str, Any]], *, now: float, generation: int) -> None:
-        self._known = {str(c["type"]): dict(c) for c in stored}
+        self._stored = {str(c["type"]): dict(c) for c in stored}
+        self._known = dict(self._stored)
         self._now = timestamp(now)
         self._generation = generation
 
@@ -37,7 +38,7 @@ class Conditions:
     ) -> None:
         """State a condition; None is Unknown."""
         status = "Unknown" if value is None else str(value)
-        before = self._known.get(kind, {})
+        before = self._stored.get(kind, {})
         flipped = before.get("status") != status
         self._known[kind] = {
             "type": str(kind),

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tare.api.reasons import CellState
 from tare.api.status import ROW_LIMIT
-from tare.measure.cell import headlines
+from tare.measure.cell import Headline, headlines
 from tare.measure.goals import GoalVerdict, Verdict
+from tare.measure.wire import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["row", "select_rows"]
 
-_MESSAGE_LIMIT = 200
 _NAME_LIMIT = 80
-_DIGITS = 6
+_ROW_BYTES = 400
+_LEAST_MESSAGE = 40
+"""Bytes of a message that stay whatever else the row holds."""
+_DIGITS, _WIDTH_DIGITS = 5, 3
+"""Significant digits of a mean and of its interval's half-width."""
 
 
 def select_rows(
@@ -44,7 +48,7 @@ def select_rows(
 
 
 def row(outcome: CellOutcome) -> dict[str, Any]:
-    """Write one row."""
+    """Write one row; its message gets what is left of 400 bytes."""
     document: dict[str, Any] = {
         "index": outcome.index,
         "name": outcome.name[:_NAME_LIMIT],
@@ -53,26 +57,41 @@ def row(outcome: CellOutcome) -> dict[str, Any]:
     }
     if outcome.reason is not None:
         document["reason"] = str(outcome.reason)
-    if outcome.message:
-        document["message"] = outcome.message[:_MESSAGE_LIMIT]
     if outcome.summary is not None:
         document["metrics"] = {
-            _name(line.metric, line.statistic): [
-                _round(value) for value in (line.mean, line.half_width) if value is not None
-            ]
+            _name(line.metric, line.statistic): _estimate(line)
             for line in headlines(outcome.summary)
         }
     if outcome.goals:
         document["goals"] = _goals(outcome.goals)
+    if outcome.message:
+        room = _ROW_BYTES - len(encode({**document, "message": ""}))
+        document["message"] = _cut(outcome.message, max(room, _LEAST_MESSAGE))
     return document
+
+
+def _cut(text: str, limit: int) -> str:
+    """Cut a text to at most `limit` bytes of JSON: a server's words are full of quotes."""
+    text = text[:limit]
+    while len(encode(text)) - len('""') > limit:
+        text = text[:-1]
+    return text
 
 
 def _name(metric: str, statistic: str) -> str:
     return metric if statistic == "mean" else f"{metric}_{statistic}"
 
 
-def _round(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
+def _estimate(line: Headline) -> list[float]:
+    """The mean, and the half-width of its interval where there is one."""
+    numbers = [_round(line.mean, _DIGITS)]
+    if line.half_width is not None:
+        numbers.append(_round(line.half_width, _WIDTH_DIGITS))
+    return numbers
+
+
+def _round(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
 
 
 def _goals(verdicts: Sequence[GoalVerdict]) -> str:
