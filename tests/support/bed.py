@@ -6,30 +6,27 @@ a user sees: objects through the API, and what the servers counted.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
-import secrets
-import signal
-import socket
-import subprocess
-import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import yaml
 
+from support.eventually import eventually
+from support.operator_process import WORKER_IMAGE, OperatorProcess
 from tare.kube.client import ApiCluster
 from tare.kube.errors import AlreadyExists, KubeError, NotFound
-from tare.kube.port import JOB, POD, RUN, SERVICE, Document, Kind
+from tare.kube.port import EVENT, JOB, POD, RUN, SERVICE, Document, Kind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 __all__ = [
+    "QUICK",
     "SERVER_IMAGE",
     "WORKER_IMAGE",
     "Bed",
@@ -39,13 +36,16 @@ __all__ = [
     "eventually",
     "install_crd",
     "manifest",
+    "secret",
+    "told",
 ]
 
 SERVER_IMAGE = "localhost/tare:dev"
-WORKER_IMAGE = "localhost/tare-worker:dev"
 NAMESPACE = Kind("", "v1", "namespaces")
 CRDS = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 CRD = Path(__file__).parents[2] / "crds" / "benchmarkruns.tare.dev.yaml"
+QUICK = ("--itl", "1ms", "--ttft-overhead", "1ms")
+"""Options of a server whose answers take a few milliseconds."""
 _PORT = 8000
 _numbers = itertools.count()
 
@@ -82,77 +82,14 @@ def manifest(name: str = "run", **spec: Any) -> Document:
     }
 
 
-class OperatorProcess:
-    """`tare operator`, which tests may kill and start again on the same port."""
-
-    def __init__(
-        self,
-        kubeconfig: Path,
-        directory: Path,
-        *,
-        address: str = "127.0.0.1",
-        allowed_targets: Sequence[str] = (),
-    ) -> None:
-        self.log = directory / "operator.log"
-        key = directory / "operator.key"
-        key.write_bytes(secrets.token_bytes(32))
-        listen = f"{address}:{_free_port(address)}"
-        self.url = f"http://{listen}"
-        self._process: subprocess.Popen[bytes] | None = None
-        self._environment = {
-            **os.environ,
-            "KUBECONFIG": str(kubeconfig),
-            "TARE_OPERATOR_LISTEN": listen,
-            "TARE_INBOX_URL": self.url,
-            "TARE_OPERATOR_KEY_FILE": str(key),
-            "TARE_WORKER_IMAGE": WORKER_IMAGE,
-            "TARE_ALLOWED_TARGETS": ",".join(allowed_targets),
-        }
-
-    def start(self) -> None:
-        """Start the process; `ready` says when it watches."""
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tare", "operator"],
-                env=self._environment,
-                stdout=output,
-                stderr=output,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-
-    async def ready(self) -> None:
-        """Wait until the process answers `/readyz`."""
-
-        async def answers() -> bool:
-            assert self._process is not None
-            assert self._process.poll() is None, self.log.read_text()[-2000:]
-            async with aiohttp.ClientSession() as session:
-                try:
-                    async with session.get(f"{self.url}/readyz") as response:
-                        return response.status == 200
-                except aiohttp.ClientError:
-                    return False
-
-        await eventually(answers, 30, lambda: self.log.read_text()[-2000:])
-
-    def kill(self) -> None:
-        """SIGKILL, as a node failure would."""
-        self._end(signal.SIGKILL)
-
-    def terminate(self) -> int:
-        """SIGTERM; returns the exit code."""
-        return self._end(signal.SIGTERM)
-
-    def _end(self, number: signal.Signals) -> int:
-        assert self._process is not None
-        self._process.send_signal(number)
-        return self._process.wait(15)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process is not None and self._process.poll() is None
+def secret(name: str, **values: str) -> Document:
+    """A Secret with these keys."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "stringData": values,
+    }
 
 
 @dataclass
@@ -171,10 +108,22 @@ class Server:
         """The inference requests that the server remembers."""
         return list((await _get(f"{self.url}/admin/requests"))["requests"])
 
+    async def under_load(self, requests: int = 20) -> None:
+        """Wait until that many requests were accepted; the status tells them only now and then."""
+
+        async def loaded() -> bool:
+            return bool((await self.counters())["requests"] >= requests)
+
+        await eventually(loaded, 30, lambda: f"{self.pod} got no load")
+
     async def faults(self, **faults: Any) -> None:
         """Let the server misbehave from now on."""
+        await self.post("/admin/faults", faults)
+
+    async def post(self, path: str, document: Any = None) -> None:
+        """Send a control request of the test's own."""
         async with aiohttp.ClientSession(raise_for_status=True) as session:
-            await session.post(f"{self.url}/admin/faults", json=faults)
+            await session.post(f"{self.url}{path}", json=document)
 
 
 @dataclass
@@ -297,6 +246,11 @@ class Bed:
         """Jobs in a namespace."""
         return await self.cluster.list(JOB, namespace)
 
+    async def events(self, namespace: str, name: str = "run") -> list[Document]:
+        """Events about a run, oldest first."""
+        found = await self.cluster.list(EVENT, namespace)
+        return [e for e in found if e["involvedObject"].get("name") == name]
+
     async def metrics(self) -> str:
         """The operator's Prometheus exposition."""
         async with (
@@ -327,20 +281,14 @@ async def install_crd(kubeconfig: Path) -> None:
 
 def condition(status: Mapping[str, Any], kind: str) -> str | None:
     """Status of one condition; None when it is not there."""
+    found: str | None = told(status, kind).get("status")
+    return found
+
+
+def told(status: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """One condition as a whole; empty when it is not there."""
     conditions = status.get("conditions") or ()
-    return next((c["status"] for c in conditions if c["type"] == kind), None)
-
-
-async def eventually(
-    holds: Callable[[], Any], seconds: float, describe: Callable[[], str], *, every: float = 0.05
-) -> None:
-    """Wait until `holds()` comes true; the deadline is far above what it takes."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while not await holds():
-        if loop.time() > end:
-            raise AssertionError(f"not within {seconds:g} s: {describe()}")
-        await asyncio.sleep(every)
+    return next((dict(c) for c in conditions if c["type"] == kind), {})
 
 
 async def _get(url: str) -> dict[str, Any]:
@@ -378,9 +326,3 @@ def _server_pod(name: str, app: str, arguments: Sequence[str]) -> Document:
             ],
         },
     }
-
-
-def _free_port(address: str) -> int:
-    with socket.socket() as listener:
-        listener.bind((address, 0))
-        return int(listener.getsockname()[1])

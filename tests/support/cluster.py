@@ -1,8 +1,9 @@
 """Fixtures of all tests on a cluster: one cluster and one operator for the session.
 
-By default the embedded cluster; with `TARE_TEST_CLUSTER=1` the one that `KUBECONFIG` names, on which
-the images must have been loaded and whose pods must reach this machine at `TARE_TEST_ADDRESS`.
-Imports are in the fixtures, so that unit tests do not wait for a Kubernetes client.
+By default the embedded cluster; with `TARE_TEST_CLUSTER=1` the one that `KUBECONFIG` names, on
+which the images must have been loaded and whose pods must reach this machine at
+`TARE_TEST_ADDRESS`. Imports are in the fixtures, so that unit tests do not wait for a Kubernetes
+client.
 """
 
 # ruff: noqa: PLC0415 - said above

@@ -2,15 +2,14 @@
 
 The cut is committed as `tare/devcluster/apiserver/kubernetes-v1.34.json`, one definition a line
 and without descriptions. `tests/conformance` compares it with a real server; to renew it run
-`python tests/support/kubernetes_schemas.py DIRECTORY`, where DIRECTORY is `api/openapi-spec/v3`
-of a checkout of kubernetes/kubernetes.
+`python tests/support/kubernetes_schemas.py` with `KUBECONFIG` pointing at a cluster.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -81,14 +80,16 @@ def _undocumented(value: Any, *, names: bool = False) -> Any:
     return value
 
 
-def main(directory: Path) -> None:
-    """Print the cut of a checkout."""
+def main() -> None:
+    """Print the cut of the cluster that kubectl talks to."""
     documents = {
-        path: json.loads((directory / f"{path.replace('/', '__')}_openapi.json").read_text())
+        path: json.loads(
+            subprocess.check_output(["kubectl", "get", "--raw", f"/openapi/v3/{path}"])
+        )
         for path in KINDS
     }
     sys.stdout.write(render(cut(documents)))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

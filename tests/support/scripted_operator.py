@@ -129,11 +129,17 @@ class ScriptedOperator:
         self.waits.append(message)
         self._spoken.set()
         self._spoken = asyncio.Event()
+        number = len(self.waits)
+        self._changed.set()
+        self._changed = asyncio.Event()
+        await asyncio.sleep(0)  # the one that this takes the place of is answered first
         self.held += 1
         self.most_held = max(self.most_held, self.held)
         try:
             while message.state not in _APPLIES[self._command.do]:
                 await self._changed.wait()
+                if number < len(self.waits):
+                    return Command(do=CommandKind.IDLE)
             return self._command
         finally:
             self.held -= 1

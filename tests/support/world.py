@@ -8,9 +8,9 @@ that a test may let anything happen in any order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from support.measured import phase_result, worker_result
+from support.decided import REPLICAS, Worker, manifest, report, trial_summary
 from tare.api.names import FINALIZER_PROFILER
 from tare.api.reasons import CellState, Reason
 from tare.decide.acceptance import Accepted, accept
@@ -27,77 +27,21 @@ from tare.decide.actions import (
 from tare.decide.attempt import ProfilerState
 from tare.decide.children import JobView, PodView, TrialKey
 from tare.decide.decision import decide
-from tare.decide.facts import Facts, Op, OpKind, OpResult, OpView, ResetResult, Run, WorkerView
+from tare.decide.facts import Facts, Op, OpKind, OpResult, OpView, ResetResult, Run
 from tare.decide.outcome import goals_of, outcome_of
 from tare.decide.records import TrialRecord
 from tare.decide.stored import run_of
-from tare.measure.hooks import HookKind, HookReport, PreflightReport, Replica, Replicas
+from tare.measure.hooks import HookKind, PreflightReport, Replicas
 from tare.measure.messages import Command, CommandKind, WorkerState
-from tare.measure.trial import TrialSummary, summarize
 from tare.net.allowlist import AllowList
 from tare.runtime.book import applies
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tare.measure.trial import TrialSummary
+
 __all__ = ["REPLICAS", "World", "manifest", "report"]
-
-REPLICAS = tuple(
-    Replica(uid=f"u{n}", name=f"qwen-{n}", origin=f"http://10.0.0.{n}:8000") for n in (1, 2)
-)
-
-
-def manifest(**spec: Any) -> dict[str, Any]:
-    """A BenchmarkRun with two cells, a reset, a profiler and a warm-up; `spec` overrides.
-
-    None takes a field away.
-    """
-    document: dict[str, Any] = {
-        "apiVersion": "tare.dev/v1alpha1",
-        "kind": "BenchmarkRun",
-        "metadata": {
-            "name": "run",
-            "namespace": "bench",
-            "uid": "run-uid",
-            "generation": 1,
-            "resourceVersion": "1",
-        },
-        "spec": {
-            "endpoint": {
-                "service": {"name": "qwen", "port": 8000},
-                "model": "m",
-                "resetKvCache": True,
-                "serverProfiler": True,
-            },
-            "dataset": {"prompts": {"isl": 32, "osl": 8}},
-            "phases": [
-                {
-                    "name": "warmup",
-                    "kind": "warmup",
-                    "type": "concurrency",
-                    "concurrency": 2,
-                    "requests": 2,
-                },
-                {
-                    "name": "profiling",
-                    "kind": "profiling",
-                    "type": "concurrency",
-                    "concurrency": 2,
-                    "requests": 4,
-                },
-            ],
-            "sweep": {"grid": {"phases.profiling.concurrency": [2, 4]}},
-            "workers": {"replicas": 2},
-        },
-    }
-    fields = {**document["spec"], **spec}
-    document["spec"] = {name: value for name, value in fields.items() if value is not None}
-    return document
-
-
-@dataclass
-class _Worker:
-    pod: str
-    state: WorkerState = WorkerState.WAITING
-    phase: int = -1
-    has_result: bool = False
 
 
 @dataclass
@@ -108,12 +52,17 @@ class World:
     now: float = 1_000_000.0
     jobs: dict[TrialKey, JobView] = field(default_factory=dict)
     pods: dict[str, PodView] = field(default_factory=dict)
-    workers: dict[TrialKey, dict[int, _Worker]] = field(default_factory=dict)
+    workers: dict[TrialKey, dict[int, Worker]] = field(default_factory=dict)
+    """Those that the operator knows, or that will register again with one that has restarted."""
+    leaving: list[Worker] = field(default_factory=list)
+    """Sent home, and not gone yet."""
     ops: dict[Op, OpView] = field(default_factory=dict)
     records: dict[tuple[int, int], TrialRecord] = field(default_factory=dict)
     """ConfigMaps: they outlive a crash."""
     opened: set[tuple[TrialKey, int]] = field(default_factory=set)
     restarted: bool = False
+    blocker: str = ""
+    since: float = 0.0
     prestart: bool = True
     summary_stored: bool = False
     profilers: dict[str, bool] = field(default_factory=lambda: dict.fromkeys("12", False))
@@ -127,6 +76,8 @@ class World:
     """The servers' caches hold something."""
     finished: bool = False
     decision: Decision | None = None
+    _started: set[str] = field(default_factory=set)
+    """UIDs of Jobs whose pods were created."""
 
     def __post_init__(self) -> None:
         accepted = accept(self.document, allow_targets=AllowList.parse(""))
@@ -157,6 +108,7 @@ class World:
             self.finished = True
             self._check_end()
             return True
+        self._send_home(decision)
         for key, command in decision.commands.items():
             self._command(key, command)
         for action in decision.actions:
@@ -170,6 +122,16 @@ class World:
                 return
         raise AssertionError(f"no end in sight: {self.status}")
 
+    def go_on_until(self, holds: Callable[[World], object]) -> None:
+        """Let things happen until something holds after a pass."""
+        for _ in range(100):
+            self.step()
+            if holds(self):
+                return
+            self.finish_ops()
+            self.move_workers()
+        raise AssertionError(f"it never came true: {self.status}")
+
     def finish_ops(self) -> bool:
         """End the operations that are under way."""
         open_ops = [op for op, view in self.ops.items() if not view.done]
@@ -178,14 +140,16 @@ class World:
         return bool(open_ops)
 
     def move_workers(self) -> bool:
-        """Start the pods of new Jobs, let phases drain, hand in results."""
-        moved = self._start_pods()
+        """Let workers start, drain, hand in results, speak to a new operator, leave."""
+        moved = self._start_pods() | self._leave()
         for key, workers in self.workers.items():
             command = self.decision.commands.get(key) if self.decision else None
             for worker in workers.values():
                 if self._ended(worker):
                     continue
-                if worker.state is WorkerState.RUNNING:
+                if not worker.heard:
+                    worker.heard = moved = True
+                elif worker.state is WorkerState.RUNNING:
                     worker.state, moved = WorkerState.DRAINED, True
                 elif command and command.do is CommandKind.FINISH and not worker.has_result:
                     worker.has_result = moved = True
@@ -196,8 +160,18 @@ class World:
         self.ops.clear()
         self.opened.clear()
         self.restarted = bool(self.status.get("current"))
+        self.since = self.now
         self.prestart = True
+        for worker in self._all_workers():
+            worker.heard = False
         self.crashes += 1
+
+    def crash_in_operations(self) -> None:
+        """The operator dies before it learns that what it is doing was done."""
+        for op, view in self.ops.items():
+            if not view.done:
+                self._perform(op)
+        self.crash()
 
     def lose_worker(self, reason: Reason = Reason.WORKER_LOST) -> bool:
         """One pod of the attempt under way dies; False when there is none that counts."""
@@ -207,11 +181,19 @@ class World:
         worker = self.workers[attempt.key][0]
         if worker.has_result or self._ended(worker):
             return False
-        pod = self.pods[worker.pod]
-        self.pods[worker.pod] = replace(
-            pod, ended=True, trouble=reason, exit_code=137, message="died"
-        )
+        self.end_pod(worker.pod, reason)
         return True
+
+    def end_pod(self, uid: str, reason: Reason = Reason.WORKER_LOST) -> None:
+        """A pod dies."""
+        pod = self.pods[uid]
+        self.pods[uid] = replace(pod, ended=True, trouble=reason, exit_code=137, message="died")
+
+    def delete_job(self) -> None:
+        """Somebody deletes the Job of the attempt under way."""
+        attempt = self.run.attempt
+        if attempt is not None and attempt.key in self.jobs:
+            self._delete_job(self.jobs[attempt.key].name)
 
     def patch_spec(self, **spec: Any) -> None:
         """A user edits the run."""
@@ -232,18 +214,7 @@ class World:
             jobs=dict(self.jobs),
             pods=tuple(self.pods.values()),
             workers={
-                key: {
-                    index: WorkerView(
-                        index=index,
-                        pod_uid=worker.pod,
-                        pod_name=worker.pod,
-                        state=worker.state,
-                        phase=worker.phase,
-                        silent=0.0,
-                        has_result=worker.has_result,
-                    )
-                    for index, worker in workers.items()
-                }
+                key: {index: w.view(index) for index, w in workers.items() if w.heard}
                 for key, workers in self.workers.items()
             },
             ops=dict(self.ops),
@@ -257,21 +228,16 @@ class World:
             summary_name="run-summary-p0" if self.summary_stored else "",
             summaries=self._summaries(),
             restarted=self.restarted,
+            blocker=self.blocker,
+            since=self.since,
             prestart=self.prestart,
         )
 
     def _summaries(self) -> dict[TrialKey, TrialSummary]:
-        counts = {"issued": 4, "ok": 4}
-        phases = (
-            phase_result(name="warmup", kind="warmup", first_cached_tokens=0),
-            phase_result(counts=counts),
-        )
         return {
-            key: summarize(
-                [worker_result(*phases, index=index) for index in workers], goodput={}, cost=None
-            )
+            key: trial_summary()
             for key, workers in self.workers.items()
-            if len(workers) == 2 and all(worker.has_result for worker in workers.values())
+            if len(workers) == 2 and all(w.has_result and w.heard for w in workers.values())
         }
 
     def _command(self, key: TrialKey, command: Command) -> None:
@@ -279,7 +245,9 @@ class World:
             self._check_gate(key, command.phase)
             self.opened.add((key, command.phase))
         for worker in self.workers.get(key, {}).values():
-            if self._ended(worker) or not applies(command, worker.state, worker.phase):
+            if self._ended(worker) or not worker.heard:
+                continue
+            if not applies(command, worker.state, worker.phase):
                 continue
             match command.do:
                 case CommandKind.PREPARE:
@@ -298,7 +266,8 @@ class World:
         assert attempt is not None
         assert attempt.key == key
         assert attempt.reset is not None, "a gate opened before the reset was stored"
-        others = [w for k, ws in self.workers.items() if k != key for w in ws.values()]
+        mine = self.workers[key].values()
+        others = [worker for worker in self._all_workers() if worker not in mine]
         assert not any(w.state is WorkerState.RUNNING and not self._ended(w) for w in others)
         if phase == 0:
             assert key in self.resets, "a first gate opened without a reset"
@@ -314,7 +283,8 @@ class World:
         match action:
             case CreateJob(key):
                 name = f"run-{key.cell}-{key.trial}-{key.attempt}"
-                self.jobs.setdefault(key, JobView(name=name, uid=name, key=key, active=2))
+                uid = f"{name}-{len(self._started)}"
+                self.jobs.setdefault(key, JobView(name=name, uid=uid, key=key, active=2))
             case DeleteJob(name, _) | TakeBack(name, _):
                 self._delete_job(name)
                 self.prestart = self.prestart and not isinstance(action, TakeBack)
@@ -339,20 +309,49 @@ class World:
                 self.pods[uid] = replace(pod, ended=True, deleting=True)
 
     def _start_pods(self) -> bool:
-        new = [key for key in self.jobs if key not in self.workers]
-        for key in new:
-            self.workers[key] = {}
+        new = [job for job in self.jobs.values() if job.uid not in self._started]
+        for job in new:
+            self._started.add(job.uid)
             for index in (0, 1):
-                name = f"run-{key.cell}-{key.trial}-{key.attempt}-{index}"
-                self.pods[name] = PodView(name=name, uid=name, key=key, index=index)
-                self.workers[key][index] = _Worker(pod=name)
+                name = f"{job.uid}-{index}"
+                pod = PodView(name=name, uid=name, key=job.key, index=index, job=job.uid)
+                self.pods[name] = pod
+                self._register(pod)
         return bool(new)
 
-    def _ended(self, worker: _Worker) -> bool:
+    def _register(self, pod: PodView) -> None:
+        """A worker comes: wanted, too late, or to an index that another one holds."""
+        if self.decision is None or pod.key not in self.decision.expected:
+            self.pods[pod.uid] = replace(pod, ended=True, exit_code=0)
+        elif pod.index in self.workers.get(pod.key, {}):
+            died = replace(pod, ended=True, exit_code=1, trouble=Reason.WORKER_LOST, message="409")
+            self.pods[pod.uid] = died
+        else:
+            self.workers.setdefault(pod.key, {})[pod.index] = Worker(pod=pod.uid)
+
+    def _send_home(self, decision: Decision) -> None:
+        """Forget the workers of attempts that nobody expects; they end when they ask again."""
+        for key in self.workers.keys() - decision.expected:
+            self.leaving += self.workers.pop(key).values()
+
+    def _leave(self) -> bool:
+        left, self.leaving = self.leaving, []
+        for worker in left:
+            self.pods[worker.pod] = replace(self.pods[worker.pod], ended=True)
+        return bool(left)
+
+    def _all_workers(self) -> list[Worker]:
+        return [*self.leaving, *(w for workers in self.workers.values() for w in workers.values())]
+
+    def _ended(self, worker: Worker) -> bool:
         return self.pods[worker.pod].ended
 
     def _perform(self, op: Op) -> OpResult:
         if op.kind is OpKind.PROFILER_START:
+            if self.profiler_on:
+                return report(
+                    HookKind.PROFILER_START, ok=False, reason=Reason.PROFILER_START_FAILED
+                )
             self.starts += 1
             self.profilers = dict.fromkeys(self.profilers, True)
         if op.kind is OpKind.PROFILER_STOP:
@@ -405,16 +404,3 @@ class World:
         assert not self.jobs, "the run ended with Jobs"
         assert self.stops >= self.starts
         assert self.stops <= self.starts + self.crashes, "a crash costs one extra stop at most"
-
-
-def report(hook: HookKind, *, ok: bool = True, reason: Reason | None = None) -> HookReport:
-    """The report of a hook on both replicas."""
-    return HookReport(
-        hook=hook,
-        ok=ok,
-        verified=ok,
-        reason=reason,
-        message=f"{hook} on 2 replicas" if ok else f"{hook}: qwen-2 answered 500",
-        replicas=tuple(replica.uid for replica in REPLICAS),
-        calls=(),
-    )

@@ -88,7 +88,11 @@ class Decision:
     actions: tuple[Action, ...] = ()
     commands: Mapping[TrialKey, Command] = field(default_factory=dict)
     """What the workers of each attempt are asked now."""
+    expected: frozenset[TrialKey] = frozenset()
+    """Attempts whose workers are wanted; those of others are sent home and forgotten."""
     events: tuple[Event, ...] = ()
     """Posted after the status write succeeded."""
+    owns_target: bool = True
+    """False once nothing more is sent to the target: suspended, or at the end."""
     finished: bool = False
     """The terminal status: the loop ends after writing it."""

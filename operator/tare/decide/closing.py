@@ -12,6 +12,7 @@ from tare.api.reasons import CellState, Reason
 from tare.decide.actions import DeleteJob
 from tare.decide.facts import OpKind, WorkerView
 from tare.decide.gates import stop_profiler
+from tare.decide.workers import watch_workers
 from tare.measure.messages import CommandKind, WorkerState
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def close(draft: Draft, verdict: Verdict, *, keep: bool = True) -> bool:
     key = draft.current.key
     record = draft.facts.records.get((key.cell, key.trial))
     if keep and not verdict.again and record is None:
+        if measured and not _handed_in(draft):
+            return False
         draft.op(OpKind.STORE_TRIAL)
         return draft.wait("the result to be stored")
     if not _told(draft):
@@ -47,6 +50,17 @@ def close(draft: Draft, verdict: Verdict, *, keep: bool = True) -> bool:
     fault = verdict.reason is not Reason.RESUMED
     draft.attempt = draft.current.next(draft.facts.now, fault=fault) if verdict.again else None
     return True
+
+
+def _handed_in(draft: Draft) -> bool:
+    """The workers' results lie with this process.
+
+    One that has just started waits until they are offered again. If a worker has died meanwhile,
+    its result died with it: the verdict becomes a fault.
+    """
+    if draft.current.key in draft.facts.summaries:
+        return True
+    return watch_workers(draft) and draft.wait("the workers' results")
 
 
 def _told(draft: Draft) -> bool:

@@ -24,11 +24,11 @@ from tare.decide.status import render
 from tare.decide.workers import prestart, register, spawn, take_back, watch_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from tare.decide.facts import Facts, Run
 
-__all__ = ["decide", "following"]
+__all__ = ["decide"]
 
 
 def decide(run: Run, facts: Facts, stored: Mapping[str, Any]) -> Decision:
@@ -49,19 +49,11 @@ def decide(run: Run, facts: Facts, stored: Mapping[str, Any]) -> Decision:
         status=status,
         actions=tuple(draft.actions),
         commands=draft.commands,
+        expected=_expected(draft),
         events=events(stored, status),
         finished=end is not None and not end.resumable and _said(draft),
+        owns_target=end is None or (not end.resumable and not _said(draft)),
     )
-
-
-def following(run: Run, attempt: Attempt, records: Iterable[tuple[int, int]]) -> TrialKey | None:
-    """The first attempt at the trial after `attempt`'s; None at the end of the schedule."""
-    done = set(records)
-    here = run.schedule.index((attempt.key.cell, attempt.key.trial))
-    for cell, trial in run.schedule[here + 1 :]:
-        if (cell, trial) not in done:
-            return TrialKey(cell, trial, 1)
-    return None
 
 
 def _pass(draft: Draft) -> End | None:
@@ -113,7 +105,7 @@ def _attempt(draft: Draft, *, keep: bool) -> bool:
 
 def _measure(draft: Draft) -> bool:
     """The life of a trial, in its order; False where it waits or got its verdict."""
-    after = following(draft.run, draft.current, draft.facts.records)
+    after = _following(draft)
     sweep_jobs(draft, keep=(draft.current.key, after))
     return (
         check_interrupted_start(draft)
@@ -129,6 +121,27 @@ def _measure(draft: Draft) -> bool:
     )
 
 
+def _following(draft: Draft) -> TrialKey | None:
+    """The first attempt at the trial after the one under way; None at the end of the schedule."""
+    here = (draft.current.key.cell, draft.current.key.trial)
+    return next((TrialKey(*trial, 1) for trial in remaining(draft) if trial != here), None)
+
+
+def _expected(draft: Draft) -> frozenset[TrialKey]:
+    """The attempt under way, the next one unless its pods are held back, and all with a command.
+
+    While the run is suspended the next attempt's Job is deleted too: its workers must be forgotten,
+    or they would pass for those of the Job that takes its name later.
+    """
+    keys = set(draft.commands)
+    if draft.attempt is not None:
+        keys.add(draft.attempt.key)
+        after = _following(draft)
+        if after is not None and draft.facts.prestart and not draft.run.suspend:
+            keys.add(after)
+    return frozenset(keys)
+
+
 def _ahead(draft: Draft, after: TrialKey | None) -> bool:
     if draft.current.reset is not None or prestart(draft, after):
         return True
@@ -140,10 +153,18 @@ def _next(draft: Draft) -> End | None:
     trials = remaining(draft)
     if not trials:
         return end_of(draft)
-    if draft.attempt is None:
+    if draft.attempt is None and not _blocked(draft):
         cell, trial = trials[0]
         draft.attempt = Attempt(key=TrialKey(cell, trial, 1), started=draft.facts.now)
     return None
+
+
+def _blocked(draft: Draft) -> bool:
+    """Another run owns the target; this one's deadlines start when it gets it."""
+    if draft.facts.blocker:
+        text = f"waits for {draft.facts.blocker}, which measures the same target"
+        draft.condition(ConditionType.TARGET_READY, False, Reason.TARGET_BUSY, text)
+    return bool(draft.facts.blocker)
 
 
 def _abort(draft: Draft, end: End) -> None:

@@ -88,7 +88,8 @@ def _numbers(row: Mapping[str, Any]) -> str:
 
 def _attempts(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
     verdict = (after.get("current") or {}).get("verdict")
-    if not verdict or not verdict["again"] or (before.get("current") or {}).get("verdict"):
+    known = (before.get("current") or {}).get("verdict")
+    if not verdict or not verdict["again"] or (known and known["again"]):
         return
     current = after["current"]
     text = f"cell {current['cell']} trial {current['trial']} is repeated: {verdict['message']}"

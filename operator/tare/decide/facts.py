@@ -114,6 +114,8 @@ class OpView:
 
     done: bool
     result: OpResult = None
+    awaited: str = ""
+    """What one on its way waits for, where it says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,11 @@ class Facts:
     """Why the API server refused the Jobs of attempts, where it did."""
     job_trouble: str = ""
     """Message of the newest FailedCreate event of a Job that lacks pods."""
+    blocker: str = ""
+    """`namespace/name` of the run that owns this run's target; empty when this one does."""
     restarted: bool = False
     """First pass of this process over a run that was under way."""
+    since: float = 0.0
+    """Epoch seconds at which this process took the run over: no worker had spoken to it before."""
     prestart: bool = True
     """False once the next trial's pods had to be taken back."""

@@ -109,9 +109,8 @@ def _run_phase(draft: Draft, phase: int) -> bool:
         do = CommandKind.PREPARE if min(ranks) < ready else CommandKind.START
         draft.command(do, phase)
         return draft.wait(draft.cell.spec.phases[phase].name)
-    if draft.phase_kind(phase) == "profiling":
-        return stop_profiler(draft)
-    return True
+    mark = draft.current.profiler
+    return mark is None or mark.phase != phase or stop_profiler(draft)
 
 
 def _before_gate(draft: Draft, phase: int) -> bool:

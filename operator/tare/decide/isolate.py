@@ -34,7 +34,9 @@ def preflight(draft: Draft) -> bool:
     report = draft.op(OpKind.PREFLIGHT, PreflightReport)
     if report is None:
         if not draft.conditions.is_true(ConditionType.TARGET_READY):
-            draft.condition(ConditionType.TARGET_READY, None, Reason.WAITING, "preflight")
+            view = draft.look(OpKind.PREFLIGHT)
+            awaited = (view and view.awaited) or "preflight"
+            draft.condition(ConditionType.TARGET_READY, None, Reason.WAITING, awaited)
         return draft.wait("the target to be ready")
     if report.ok:
         draft.condition(ConditionType.TARGET_READY, True, Reason.TARGET_READY, report.message)

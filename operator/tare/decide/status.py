@@ -84,6 +84,8 @@ def _outcomes(draft: Draft, *, finished: bool) -> list[CellOutcome]:
 def _phase(draft: Draft, end: End | None, *, finished: bool) -> RunPhase:
     if end is not None and (finished or end.resumable):
         return end.phase
+    if draft.attempt is None and draft.facts.blocker:
+        return RunPhase.WAITING
     if draft.attempt is None and not draft.facts.records:
         return RunPhase.PENDING
     preparing = draft.attempt is None or draft.attempt.reset is None

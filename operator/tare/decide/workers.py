@@ -25,22 +25,31 @@ least, and the operator may have been away for a moment itself."""
 PRESTART_PATIENCE = 60.0
 """Seconds that an attempt waits for the pods of the next one before it takes them back."""
 
+_QUOTA = "exceeded quota"
+"""In every refusal by a ResourceQuota."""
+
 
 def spawn(draft: Draft) -> bool:
     """Have the Job of this attempt.
 
-    One that was taken back before its turn goes first: it has the name that this one needs.
+    One that was taken back before its turn goes first: it has the name that this one needs. A quota
+    that refuses the Job may have room later, as when an earlier Job is gone; any other refusal is
+    final.
     """
     key = draft.current.key
-    job, refused = draft.facts.jobs.get(key), draft.facts.jobs_refused.get(key)
-    if job is None and refused:
-        return draft.setup_failed(*_quota_or(Reason.WORKERS_NOT_READY, f"Job refused: {refused}"))
+    job, refused = draft.facts.jobs.get(key), draft.facts.jobs_refused.get(key, "")
+    if job is None and refused and _QUOTA not in refused:
+        return draft.setup_failed(Reason.WORKERS_NOT_READY, f"Job refused: {refused}")
     if job is not None and job.deleting and draft.current.spawned is None:
         return draft.wait(f"the Job {job.name} to go")
     if draft.current.spawned is None:
         draft.update(spawned=draft.facts.now)
     if job is None and not draft.workers:
+        if draft.current.reset is not None:
+            return draft.fault(Reason.WORKER_LOST, "the workers' Job went while they were at work")
         draft.act(CreateJob(key))
+        if refused:
+            draft.condition(ConditionType.WORKERS_READY, False, *_absence(draft))
         return _late(draft) and draft.wait("the workers' Job")
     return True
 
@@ -116,11 +125,14 @@ def take_back(draft: Draft, following: TrialKey | None) -> bool:
 
 
 def _waited(draft: Draft, job: JobView | None) -> float:
-    """Seconds that pods of `job` had to start; its time in a queue does not count."""
+    """Seconds that workers of `job` had to register with this process.
+
+    Its time in a queue does not count, nor the time before this process took the run over.
+    """
     spawned = draft.current.spawned
     asked = draft.facts.now if spawned is None else spawned
     begun = job.started if job and job.started is not None else asked
-    return draft.facts.now - max(asked, begun)
+    return draft.facts.now - max(asked, begun, draft.facts.since)
 
 
 def _lost(draft: Draft) -> bool:
@@ -175,11 +187,9 @@ def _absence(draft: Draft) -> tuple[Reason, str]:
     for pod in draft.pods:
         if pod.trouble is not None and pod.index not in draft.workers:
             return pod.trouble, f"{pod.name}: {pod.message}"
-    return _quota_or(Reason.WORKERS_NOT_READY, draft.facts.job_trouble)
-
-
-def _quota_or(reason: Reason, message: str) -> tuple[Reason, str]:
-    return (Reason.QUOTA_EXCEEDED if "exceeded quota" in message else reason), message
+    refused = draft.facts.jobs_refused.get(draft.current.key)
+    message = f"Job refused: {refused}" if refused else draft.facts.job_trouble
+    return Reason.QUOTA_EXCEEDED if _QUOTA in message else Reason.WORKERS_NOT_READY, message
 
 
 def _failing(draft: Draft) -> bool:

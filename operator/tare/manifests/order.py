@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from tare.plan.order import DatasetOrder, HeaderOrder, Lengths, PhaseOrder, TargetOrder, WorkOrder
+from tare.measure.rows import rows_of_trial
+from tare.plan.order import (
+    DatasetOrder,
+    HeaderOrder,
+    Lengths,
+    PhaseOrder,
+    RampOrder,
+    TargetOrder,
+    WorkOrder,
+)
+from tare.plan.schedule import most_requests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +51,10 @@ def build_order(
     *,
     address: Address,
     headers: Sequence[Header],
+    trials: int = 1,
 ) -> WorkOrder:
-    """Build the order for one attempt at one trial."""
+    """Build the order for one attempt at one trial; a run of many `trials` keeps fewer rows."""
+    phases = tuple(_phase(phase, spec.dataset.seed) for phase in spec.phases)
     return WorkOrder(
         run=owner.name,
         namespace=owner.namespace,
@@ -51,9 +63,11 @@ def build_order(
         trial=key.trial,
         attempt=key.attempt,
         workers=spec.workers.replicas,
+        processes=spec.workers.processes,
         target=build_target(spec.endpoint, address, headers),
-        dataset=_dataset(spec.dataset, spec.phases),
-        phases=tuple(_phase(phase) for phase in spec.phases),
+        dataset=_dataset(spec.dataset, phases),
+        phases=phases,
+        rows=rows_of_trial(trials),
         goodput=spec.goodput_seconds,
     )
 
@@ -75,7 +89,7 @@ def build_target(endpoint: Endpoint, address: Address, headers: Sequence[Header]
     )
 
 
-def _dataset(dataset: Dataset, phases: Sequence[Phase]) -> DatasetOrder:
+def _dataset(dataset: Dataset, phases: Sequence[PhaseOrder]) -> DatasetOrder:
     entries = dataset.entries or max(_prompts_needed(phase) for phase in phases)
     prompts = dataset.prompts
     return DatasetOrder(
@@ -98,26 +112,22 @@ def _lengths(given: TokenLengths) -> Lengths:
     )
 
 
-def _prompts_needed(phase: Phase) -> int:
+def _prompts_needed(phase: PhaseOrder) -> int:
     """Enough that no prompt repeats in the phase.
 
     How many requests a closed loop sends in a given time is the server's doing; there two a second
     for each request in flight are assumed, within bounds that a worker's memory can take.
     """
-    if phase.requests is not None:
-        return phase.requests
-    seconds = phase.duration_seconds or 0.0
-    if phase.rate is not None:
-        return max(1, math.ceil(phase.rate * seconds))
-    estimate = math.ceil((phase.concurrency or 1) * seconds * 2)
+    needed = most_requests(phase)
+    if needed is not None:
+        return max(1, needed)
+    estimate = math.ceil((phase.concurrency or 1) * (phase.duration or 0.0) * 2)
     return min(max(estimate, _FEWEST_GUESSED), _MOST_GUESSED)
 
 
-def _phase(phase: Phase) -> PhaseOrder:
-    # `api.unbuilt` refuses the other types before a run starts.
-    kind: Literal["concurrency", "constant"] = (
-        "constant" if phase.type == "constant" else "concurrency"
-    )
+def _phase(phase: Phase, seed: int) -> PhaseOrder:
+    kind = phase.type
+    assert kind in ("concurrency", "constant", "poisson", "gamma"), "api.unbuilt refuses others"
     return PhaseOrder(
         name=phase.name,
         kind=phase.kind,
@@ -125,7 +135,22 @@ def _phase(phase: Phase) -> PhaseOrder:
         concurrency=phase.concurrency,
         rate=phase.rate,
         max_concurrency=phase.max_concurrency,
+        smoothness=1.0 if phase.smoothness is None else phase.smoothness,
+        ramp=_ramp(phase),
+        seed=seed,
         requests=phase.requests,
         duration=phase.duration_seconds,
         grace=phase.grace_period_seconds,
+        cancel_share=phase.cancel_fraction,
+        cancel_after=phase.cancel_after_seconds or 0.0,
     )
+
+
+def _ramp(phase: Phase) -> RampOrder | None:
+    """Say where a ramp begins: a concurrency of 0 would only be a pause."""
+    ramp = phase.ramp
+    if ramp is None:
+        return None
+    default = 1.0 if phase.type == "concurrency" else 0.0
+    start = default if ramp.start is None else ramp.start
+    return RampOrder(type=ramp.type, seconds=ramp.seconds, start=start)

@@ -185,11 +185,11 @@ class AttemptBook:
         entries = sorted(attempt.workers.items()) if attempt else ()
         return [entry.result for _, entry in entries if entry.result is not None]
 
-    def latest_progress(self, key: TrialKey) -> list[Progress]:
-        """The newest progress of each worker of the attempt."""
+    def running(self, key: TrialKey) -> list[Progress]:
+        """The newest progress of each worker of the attempt that is in a phase now."""
         attempt = self._attempts.get(key)
         entries = attempt.workers.values() if attempt else ()
-        return [entry.progress for entry in entries if entry.progress is not None]
+        return [progress for entry in entries if (progress := _running(entry)) is not None]
 
     def start_skew(self, key: TrialKey) -> dict[int, float]:
         """Seconds by phase within which all workers of the attempt started, at most.
@@ -262,10 +262,16 @@ def _key(who: Identity) -> TrialKey:
     return TrialKey(who.cell, who.trial, who.attempt)
 
 
-def _view(entry: _Entry, now: float) -> WorkerView:
+def _running(entry: _Entry) -> Progress | None:
+    """Progress of the phase that runs now: the last report may still be of the phase before."""
     progress = entry.progress
-    current = progress is not None and progress.phase == entry.phase
-    running = progress if current and entry.state is WorkerState.RUNNING else None
+    if progress is None or progress.phase != entry.phase or entry.state is not WorkerState.RUNNING:
+        return None
+    return progress
+
+
+def _view(entry: _Entry, now: float) -> WorkerView:
+    running = _running(entry)
     return WorkerView(
         index=entry.who.index,
         pod_uid=entry.who.pod_uid,

@@ -8,6 +8,7 @@ from tare.endpoint.client import Control
 from tare.kube.port import Cluster
 from tare.results.store import ResultStore
 from tare.runtime.book import AttemptBook
+from tare.runtime.claims import Claims
 from tare.runtime.settings import Settings
 from tare.telemetry.clock import Clock
 from tare.telemetry.metrics import Metrics
@@ -25,6 +26,8 @@ class Context:
     store: ResultStore
     metrics: Metrics
     clock: Clock
+    claims: Claims
+    """Who may measure which target."""
     operator_id: str
     """Written into `status.operator` of every run that this process drives."""
     books: dict[str, AttemptBook] = field(default_factory=dict)

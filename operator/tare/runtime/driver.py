@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from tare.api import names
 from tare.decide.acceptance import Accepted, accept
-from tare.decide.decision import decide, following
+from tare.decide.actions import CreateJob
+from tare.decide.decision import decide
 from tare.decide.facts import Facts
 from tare.decide.refusal import refuse
 from tare.decide.stored import run_of
-from tare.kube.errors import NotFound, Unavailable
+from tare.kube.errors import KubeError, NotFound
 from tare.kube.port import JOB, POD, Document
 from tare.manifests.metadata import Owner
 from tare.measure.messages import CommandKind
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from tare.decide.actions import Decision
     from tare.decide.children import TrialKey
+    from tare.decide.facts import Run
     from tare.runtime.context import Context
 
 __all__ = ["Driver"]
@@ -45,6 +47,8 @@ TICK = 2.0
 """Seconds after which a pass is made though nothing happened: deadlines are noticed then."""
 RELIST = 15.0
 """Seconds between fresh LISTs of the children: a watch may have missed a deletion."""
+RELIST_SOON = 2.0
+"""The same while a Job lacks pods: why they are refused stands in Events, which nobody watches."""
 PROGRESS = 5.0
 """Seconds between status writes that only change the progress."""
 OVERDUE = 180.0
@@ -72,7 +76,9 @@ class Driver:
         self._effects: Effects
         self._accepted: Accepted
         self._opened: set[tuple[TrialKey, int]] = set()
+        self._blocker = ""
         self._restarted = False
+        self._since = 0.0
         self._written = self._listed = float("-inf")
         self._last_pass = context.clock.now()
 
@@ -95,6 +101,10 @@ class Driver:
         """Make a pass soon."""
         self._wake.set()
 
+    def list_again(self) -> None:
+        """A watch had to start over: it says nothing of children that went meanwhile."""
+        self._listed = float("-inf")
+
     def exit(self) -> None:
         """The operator exits: leave everything as it is, the next process goes on."""
         self._exiting = True
@@ -111,16 +121,23 @@ class Driver:
             _LOG.info("run %s/%s: %s", self.owner.namespace, self.owner.name, _why(error))
         finally:
             self._context.books.pop(self.owner.uid, None)
+            self._context.claims.forget(self.owner)
             if hasattr(self, "_operations"):
                 self._operations.cancel()
 
     async def _until_available(self, step: Any) -> Any:
-        """Repeat a step for as long as the API server does not answer."""
+        """Repeat a step for as long as the API server does not carry it out.
+
+        A refusal is no end either: a right can be granted, a schema updated, and what the workers
+        have handed in until then must not be lost. Only a run that is gone is done with.
+        """
         attempt = 0
         while True:
             try:
                 return await step()
-            except Unavailable as error:
+            except NotFound:
+                raise
+            except KubeError as error:
                 pause = BACKOFF[min(attempt, len(BACKOFF) - 1)]
                 _LOG.warning("run %s: %s; again in %g s", self.owner.name, error, pause)
                 attempt += 1
@@ -150,6 +167,7 @@ class Driver:
             self._context, self.owner, accepted, self.children, self._operations
         )
         self._restarted = bool(self._status.get("current"))
+        self._since = self._context.clock.wall().timestamp()
         await self._operations.load_records()
         await self._relist()
 
@@ -158,9 +176,11 @@ class Driver:
         self._wake.clear()
         context = self._context
         self._last_pass = context.clock.now()
-        if context.clock.now() - self._listed > RELIST:
+        lacking = self._operations.lacking_pods(self.children.jobs)
+        if context.clock.now() - self._listed > (RELIST_SOON if lacking else RELIST):
             await self._relist()
         run = run_of(self._document, self._accepted)
+        await self._claim(run)
         facts = self._facts()
         began = context.clock.now()
         decision = decide(run, facts, self._status)
@@ -170,6 +190,8 @@ class Driver:
         if changed:
             await post_events(context, self.owner, decision.events)
             publish(context.metrics, self.owner, self._document)
+        if not decision.owns_target:
+            await context.claims.release(self.owner)
         if decision.finished:
             return True
         self._expect(decision)
@@ -177,12 +199,28 @@ class Driver:
             self._keep(await self._effects.perform(action, self._document))
         if run.deleting and not decision.actions and not self._guarded:
             return True
-        if not changed and not decision.actions:
-            phase = (decision.status.get("progress") or {}).get("phase", "")
-            self._operations.show_live(run.attempt, phase)
+        if not changed and not self._achieved(decision):
+            self._operations.show_live(run.attempt)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), TICK)
         return False
+
+    async def _claim(self, run: Run) -> None:
+        """Own the target before anything is sent to it, or know whom to wait for."""
+        if run.suspend or run.deleting:
+            return
+        blocker = await self._context.claims.claim(
+            self.owner,
+            created=self._document["metadata"]["creationTimestamp"],
+            members=self._operations.members,
+            wake=self._wake.set,
+        )
+        self._blocker = blocker or ""
+
+    def _achieved(self, decision: Decision) -> bool:
+        """Whether an action was carried out; a Job that was refused is not asked for at once."""
+        refused = {CreateJob(key) for key in self._effects.jobs_refused}
+        return any(action not in refused for action in decision.actions)
 
     def _keep(self, document: Document) -> bool:
         """Keep a newer version; a watch event may overtake the answer to our own write."""
@@ -215,20 +253,15 @@ class Driver:
             summaries=operations.summaries(),
             jobs_refused=dict(self._effects.jobs_refused),
             job_trouble=operations.job_trouble,
+            blocker=self._blocker,
             restarted=self._restarted,
+            since=self._since,
             prestart=self._effects.prestart,
         )
 
     def _expect(self, decision: Decision) -> None:
         """Tell the book which attempts count, give them their commands, forget all others."""
-        run = run_of(self._document, self._accepted)
-        keys = set(decision.commands)
-        if run.attempt is not None:
-            keys.add(run.attempt.key)
-            after = following(run, run.attempt, self._operations.records)
-            # Workers that were taken back must not be met again when their turn comes.
-            if after is not None and self._effects.prestart:
-                keys.add(after)
+        keys = decision.expected
         self._book.expect(keys)
         for key, command in decision.commands.items():
             if command.do is CommandKind.START:

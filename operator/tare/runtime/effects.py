@@ -22,7 +22,15 @@ from tare.decide.actions import (
     TakeBack,
 )
 from tare.decide.stored import run_of
-from tare.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, Unavailable
+from tare.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    Unavailable,
+)
 from tare.kube.port import EVENT, JOB, RUN, SECRET, Document
 from tare.manifests.event import build_event
 from tare.manifests.job import build_job
@@ -90,7 +98,14 @@ class Effects:
         cell = self._accepted.cells[key.cell]
         endpoint = cell.spec.endpoint.model_dump(by_alias=True, exclude_none=True)
         headers = headers_of(endpoint)
-        order = build_order(self._owner, key, cell.spec, address=address, headers=headers)
+        order = build_order(
+            self._owner,
+            key,
+            cell.spec,
+            address=address,
+            headers=headers,
+            trials=len(self._accepted.cells) * cell.spec.trials.count,
+        )
         body = build_job(
             self._owner,
             order,
@@ -112,11 +127,18 @@ class Effects:
         try:
             return await self._context.cluster.create(JOB, namespace, body)
         except AlreadyExists:
-            found = await self._context.cluster.get(JOB, namespace, name)
+            found = await self._find(name)
         owners = {reference["uid"] for reference in found["metadata"].get("ownerReferences") or ()}
         if self._owner.uid not in owners:
             raise Unavailable(f"the Job {name} of an earlier run is still there")
         return found
+
+    async def _find(self, name: str) -> Document:
+        """Read the Job that has our name; one that goes meanwhile makes room for ours."""
+        try:
+            return await self._context.cluster.get(JOB, self._owner.namespace, name)
+        except NotFound as error:
+            raise Unavailable(f"the Job {name} went while it was read") from error
 
     async def _create_secret(self) -> None:
         """Create the token Secret once; its name holds part of our UID, so it can only be ours."""

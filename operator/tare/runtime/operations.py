@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tare.decide.attempt import Attempt, ProfilerState, ResetState
@@ -21,11 +23,12 @@ from tare.measure.servers import ServerCounts
 from tare.measure.trial import TrialSummary, summarize
 from tare.results.document import TrialDocument
 from tare.results.summary import summarize_run
-from tare.runtime.publish import show_live
+from tare.runtime.publish import run_name, show_live
 from tare.runtime.target import TargetService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from tare.decide.acceptance import Accepted
     from tare.decide.children import JobView, TrialKey
@@ -59,6 +62,7 @@ class Operations:
         self._wake = wake
         self._target = TargetService(context, owner)
         self._tasks: dict[Op, asyncio.Task[OpResult]] = {}
+        self._awaited: dict[Op, str] = {}
         self._audit: dict[TrialKey, list[HookCall]] = {}
         self._before: dict[TrialKey, dict[str, dict[str, float]]] = {}
         self._after: dict[TrialKey, dict[str, dict[str, float]]] = {}
@@ -81,7 +85,9 @@ class Operations:
     def views(self) -> dict[Op, OpView]:
         """What was started, with the results of what is done."""
         return {
-            op: OpView(done=task.done(), result=task.result() if task.done() else None)
+            op: OpView(done=True, result=task.result())
+            if task.done()
+            else OpView(done=False, awaited=self._awaited.get(op, ""))
             for op, task in self._tasks.items()
             if not task.cancelled()
         }
@@ -91,24 +97,33 @@ class Operations:
         for task in self._tasks.values():
             task.cancel()
 
-    def forget(self, keep: set[TrialKey]) -> None:
+    def forget(self, keep: AbstractSet[TrialKey]) -> None:
         """Drop what belongs to attempts that are over."""
         self._tasks = {op: t for op, t in self._tasks.items() if op.key is None or op.key in keep}
+        self._awaited = {op: what for op, what in self._awaited.items() if op in self._tasks}
         self._audit = {key: rows for key, rows in self._audit.items() if key in keep}
         for memory in (self._before, self._after):
             for key in memory.keys() - keep:
                 del memory[key]
         self._merged = {key: merged for key, merged in self._merged.items() if key in keep}
 
-    def show_live(self, attempt: Attempt | None, phase: str) -> None:
-        """Show Prometheus the phase that runs now."""
-        if attempt is not None and (reports := self._book.latest_progress(attempt.key)):
-            cell = self._accepted.cells[attempt.key.cell].name
-            show_live(self._context.metrics, self._owner, cell=cell, phase=phase, reports=reports)
+    def show_live(self, attempt: Attempt | None) -> None:
+        """Show Prometheus the phase that runs now, or that none does."""
+        reports = self._book.running(attempt.key) if attempt is not None else []
+        if attempt is None or not reports:
+            self._context.metrics.show_live(run_name(self._owner), None)
+            return
+        cell = self._accepted.cells[attempt.key.cell]
+        phase = cell.spec.phases[reports[0].phase].name
+        show_live(self._context.metrics, self._owner, cell=cell.name, phase=phase, reports=reports)
 
     async def address(self) -> Address:
         """Where the load goes; found by the preflight."""
         return await self._target.address(self._accepted.spec.endpoint)
+
+    async def members(self) -> frozenset[str]:
+        """What makes this run's target the same as another's."""
+        return await self._target.members(self._accepted.spec.endpoint)
 
     async def load_records(self) -> None:
         """Read the ends of trials that were stored before."""
@@ -125,15 +140,20 @@ class Operations:
                     self._merged[key] = self._summarize(key)
         return self._merged
 
-    async def look_for_trouble(self, jobs: Mapping[TrialKey, JobView]) -> None:
-        """Look up why a Job has fewer pods than it should: only its Events say so."""
-        self.job_trouble = ""
-        lacking = {
+    def lacking_pods(self, jobs: Mapping[TrialKey, JobView]) -> set[str]:
+        """Names of Jobs that have fewer pods than they should, and no worker yet."""
+        known = self._book.views()
+        return {
             job.name
             for key, job in jobs.items()
             if job.active < self._accepted.cells[key.cell].spec.workers.replicas
-            and not self._book.views().get(key)
+            and not known.get(key)
         }
+
+    async def look_for_trouble(self, jobs: Mapping[TrialKey, JobView]) -> None:
+        """Look up why Jobs lack pods: only their Events say so."""
+        self.job_trouble = ""
+        lacking = self.lacking_pods(jobs)
         if not lacking:
             return
         try:
@@ -171,7 +191,7 @@ class Operations:
         endpoint = self._accepted.cells[op.key.cell].spec.endpoint
         match op.kind:
             case OpKind.PREFLIGHT:
-                return await self._target.preflight(endpoint)
+                return await self._target.preflight(endpoint, partial(self._tell, op))
             case OpKind.RESET:
                 result = await self._target.reset(endpoint)
                 self._note(op.key, result.report)
@@ -187,6 +207,12 @@ class Operations:
                 return replicas
         self._note(op.key, report)
         return report
+
+    def _tell(self, op: Op, awaited: str) -> None:
+        """Take in what an operation waits for."""
+        _LOG.info("run %s/%s waits: %s", self._owner.namespace, self._owner.name, awaited)
+        self._awaited[op] = awaited
+        self._wake()
 
     def _note(self, key: TrialKey, report: HookReport | None) -> None:
         """Keep the audit rows of a hook for the trial's document."""
@@ -222,15 +248,21 @@ class Operations:
             hooks=tuple(self._audit.get(key, ())),
             replicas=attempt.replicas or (),
             servers=self._server_counts(key),
-            start_skew={
-                cell.spec.phases[phase].name: skew
-                for phase, skew in self._book.start_skew(key).items()
-            },
+            start_skew=self._start_skew(key, record.summary),
         )
         await self._context.store.store_trial(document)
         self._keep(record)
         self._book.mark_stored(key)
         self._count(record)
+
+    def _start_skew(self, key: TrialKey, summary: TrialSummary | None) -> dict[str, float]:
+        """Spread of the starts of each phase: over the workers, and over a worker's processes."""
+        within = {p.name: p.start_skew for p in summary.phases} if summary is not None else {}
+        phases = self._accepted.cells[key.cell].spec.phases
+        return {
+            phases[phase].name: skew + within.get(phases[phase].name, 0.0)
+            for phase, skew in self._book.start_skew(key).items()
+        }
 
     async def _store_summary(self, run: Run) -> None:
         document = summarize_run(
@@ -244,6 +276,8 @@ class Operations:
         self.summary_name = names[0]
 
     def _keep(self, record: TrialRecord) -> None:
+        if record.summary is not None:
+            record = replace(record, summary=record.summary.without_rows())
         self.records[record.cell, record.trial] = record
         cell = self._accepted.cells[record.cell]
         of_cell = [r for (index, _), r in sorted(self.records.items()) if index == record.cell]

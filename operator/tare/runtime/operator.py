@@ -68,16 +68,18 @@ class Operator:
             self._tasks[uid] = task
         return task
 
-    def see_child(self, plural: str, document: Document, *, deleted: bool = False) -> None:
-        """Take in a Job or a pod of a run."""
+    def see_child(self, plural: str, document: Document, event: str | None) -> None:
+        """Take in a Job or a pod of a run; `event` is None where a watch began with a LIST."""
         uid = (document["metadata"].get("labels") or {}).get(names.LABEL_RUN_UID)
         driver = self._drivers.get(uid or "")
         if driver is None:
             return
         if plural == "jobs":
-            driver.children.see_job(document, deleted=deleted)
+            driver.children.see_job(document, deleted=event == "DELETED")
         else:
-            driver.children.see_pod(document, deleted=deleted)
+            driver.children.see_pod(document, deleted=event == "DELETED")
+        if event is None:
+            driver.list_again()
         driver.wake()
 
     async def exit(self) -> None:

@@ -18,6 +18,7 @@ from tare.kube.client import ApiCluster
 from tare.kube.errors import KubeError
 from tare.kube.port import JOB, POD, RUN, Cluster, Kind
 from tare.results.store import ResultStore
+from tare.runtime.claims import Claims
 from tare.runtime.context import Context
 from tare.runtime.inbox import Inbox
 from tare.runtime.operator import Operator
@@ -58,6 +59,7 @@ class Process:
             cluster=cluster,
             control=control,
             store=ResultStore(cluster),
+            claims=Claims(cluster),
             metrics=metrics,
             clock=self._clock,
             operator_id=self._operator_id,

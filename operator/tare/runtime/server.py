@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from tare.runtime.settings import Settings
 
 __all__ = ["Health", "serve"]
+
+_BACKLOG = 1024
+_HANDLES = 16
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -51,13 +55,26 @@ async def serve(
     inbox.add_routes(app)
     for path, handler in _routes(metrics, health):
         app.router.add_get(path, handler)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    # A held request whose worker went away must not count as a worker that listens.
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, settings.port, backlog=1024).start()
+        for listener in _listeners(settings.host, settings.port):
+            await web.SockSite(runner, listener, backlog=_BACKLOG).start()
         yield
     finally:
         await runner.cleanup()
+
+
+def _listeners(host: str, port: int) -> list[socket.socket]:
+    """Open the port, and take several handles of it.
+
+    An event loop on libuv accepts one connection for each handle and turn: when hundreds of workers
+    come at once, the last would wait for seconds (https://github.com/libuv/libuv/pull/3696).
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    return [listener, *(listener.dup() for _ in range(_HANDLES - 1))]
 
 
 def _routes(metrics: Metrics, health: Health) -> Iterator[tuple[str, Handler]]:

@@ -17,6 +17,7 @@ __all__ = ["Settings", "SettingsError", "from_environment"]
 
 _KEY_BYTES = 16
 _MAX_PORT = 65535
+_LONGEST_WATCH = 590
 
 
 class SettingsError(ValueError):
@@ -36,6 +37,8 @@ class Settings:
     allowed_targets: AllowList
     namespaces: tuple[str, ...] = ()
     """Namespaces to watch; empty for all."""
+    watch_timeout: int = _LONGEST_WATCH
+    """Seconds after which a watch of the API server is opened anew, at most."""
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
@@ -66,6 +69,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         operator_key=_key(environment.get("TARE_OPERATOR_KEY_FILE")),
         allowed_targets=allowed,
         namespaces=tuple(filter(None, (part.strip() for part in namespaces.split(",")))),
+        watch_timeout=_seconds("TARE_WATCH_TIMEOUT_SECONDS", environment, _LONGEST_WATCH),
     )
 
 
@@ -74,6 +78,14 @@ def _listen(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > _MAX_PORT:
         raise SettingsError(f"TARE_OPERATOR_LISTEN: {text!r}; expected ADDRESS:PORT")
     return host.strip("[]"), int(port)
+
+
+def _seconds(name: str, environment: Mapping[str, str], longest: int) -> int:
+    """Read a time in whole seconds, `longest` when it is not set."""
+    text = environment.get(name, str(longest))
+    if not text.isdecimal() or not 1 <= int(text) <= longest:
+        raise SettingsError(f"{name}: {text!r}; expected whole seconds from 1 to {longest}")
+    return int(text)
 
 
 def _key(path: str | None) -> bytes:

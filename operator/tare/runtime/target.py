@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tare.api.reasons import Reason
 from tare.decide.facts import ResetResult
 from tare.endpoint import discovery
 from tare.endpoint import preflight as preflights
@@ -23,6 +22,8 @@ from tare.measure.hooks import HookKind, HookReport, PreflightReport, Replica, R
 from tare.net.auth import Header, headers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tare.api.endpoint import Endpoint, ServiceTarget
     from tare.manifests.metadata import Owner
     from tare.runtime.context import Context
@@ -60,8 +61,21 @@ class TargetService:
         except TargetError:
             return Replicas()
 
-    async def preflight(self, endpoint: Endpoint) -> PreflightReport:
-        """Wait until the target is ready and takes a request like the load's."""
+    async def members(self, endpoint: Endpoint) -> frozenset[str]:
+        """What makes two targets one: the Service, its pods, their origins."""
+        replicas = await self.replicas(endpoint)
+        members = {f"origin:{replica.origin}" for replica in replicas.ready}
+        if endpoint.service is not None:
+            namespace = _namespace(endpoint.service, self._owner)
+            members.add(f"service:{namespace}/{endpoint.service.name}")
+            members |= {f"pod:{uid}" for uid in replicas.uids}
+        return frozenset(members)
+
+    async def preflight(self, endpoint: Endpoint, tell: Callable[[str], None]) -> PreflightReport:
+        """Wait until the target is ready and takes a request like the load's.
+
+        `tell` hears what is waited for.
+        """
 
         async def find() -> preflights.Target:
             await self._discover(endpoint)
@@ -74,6 +88,7 @@ class TargetService:
             ready_timeout=endpoint.ready_timeout_seconds,
             http=self._context.control,
             clock=self._context.clock,
+            tell=tell,
         )
 
     async def reset(self, endpoint: Endpoint) -> ResetResult:
@@ -82,12 +97,17 @@ class TargetService:
         settings = endpoint.reset
         if settings is None or not replicas.ready:
             return ResetResult(replicas=replicas, report=None)
+        try:
+            headers = await self._resolved(endpoint)
+        except TargetError as error:
+            unsaid = _unsaid(HookKind.RESET, error, replicas.ready)
+            return ResetResult(replicas=replicas, report=unsaid)
         report = await reset(
             replicas,
             path=settings.path,
             timeout=settings.timeout_seconds,
             max_retry=settings.max_retry_seconds,
-            headers=await self._resolved(endpoint),
+            headers=headers,
             host=replicas.service_host,
             server=endpoint.server,
             http=self._context.control,
@@ -99,9 +119,13 @@ class TargetService:
         self, endpoint: Endpoint, replicas: tuple[Replica, ...]
     ) -> dict[str, dict[str, float]]:
         """Read the servers' own counters; nothing is in flight when this is asked."""
+        try:
+            headers = await self._resolved(endpoint)
+        except TargetError:
+            return {}
         return await scrape(
             replicas,
-            headers=await self._resolved(endpoint),
+            headers=headers,
             host=_host(endpoint, self._owner),
             server=endpoint.server,
             http=self._context.control,
@@ -111,13 +135,17 @@ class TargetService:
         """Start the server's profiler on the replicas that were reset."""
         settings = endpoint.profiler
         assert settings is not None
+        try:
+            headers = await self._resolved(endpoint)
+        except TargetError as error:
+            return _unsaid(HookKind.PROFILER_START, error, replicas)
         return await start_profiler(
             Replicas(ready=replicas),
             path=settings.start_path,
             stop_path=settings.stop_path,
             timeout=settings.timeout_seconds,
             stop_timeout=settings.stop_timeout_seconds,
-            headers=await self._resolved(endpoint),
+            headers=headers,
             host=_host(endpoint, self._owner),
             server=endpoint.server,
             http=self._context.control,
@@ -131,7 +159,7 @@ class TargetService:
         try:
             headers = await self._resolved(endpoint)
         except TargetError as error:
-            return _unsaid(str(error), replicas)
+            return _unsaid(HookKind.PROFILER_STOP, error, replicas)
         return await stop_profiler(
             Replicas(ready=replicas),
             path=settings.stop_path,
@@ -193,14 +221,14 @@ def _host(endpoint: Endpoint, owner: Owner) -> str | None:
     return f"{endpoint.service.name}.{_namespace(endpoint.service, owner)}.svc"
 
 
-def _unsaid(message: str, replicas: tuple[Replica, ...]) -> HookReport:
-    """Report of a stop that could not even be sent."""
+def _unsaid(hook: HookKind, error: TargetError, replicas: tuple[Replica, ...]) -> HookReport:
+    """Report of a hook that could not even be sent: its headers' Secret cannot be read any more."""
     return HookReport(
-        hook=HookKind.PROFILER_STOP,
+        hook=hook,
         ok=False,
         verified=False,
-        reason=Reason.PROFILER_STOP_FAILED,
-        message=message,
+        reason=error.reason,
+        message=str(error),
         replicas=tuple(replica.uid for replica in replicas),
         calls=(),
     )

@@ -13,6 +13,7 @@ ACCEPTED = (
     Variation(name="name of 253 characters", change={"metadata.name": "q" * 253}),
     Variation(name="name with dots", change={"metadata.name": "qwen.v1.2"}),
     Variation(name="port by number", change={f"{ENDPOINT}.service.port": 8000}),
+    Variation(name="no port", change={f"{ENDPOINT}.service.port": DELETE}),
     Variation(
         name="own namespace, spelt out", change={f"{ENDPOINT}.service.namespace": "api-test"}
     ),
@@ -47,6 +48,20 @@ ACCEPTED = (
         name="one prompt length of many", change={"spec.dataset.prompts.isl": {"values": [8, 9]}}
     ),
     Variation(name="fractional rate", change={f"{PHASE}.rate": 0.5}),
+    Variation(name="random gaps", change={f"{PHASE}.type": "poisson"}),
+    Variation(
+        name="bursty gaps that ramp up",
+        change={
+            f"{PHASE}.type": "gamma",
+            f"{PHASE}.smoothness": 0.25,
+            f"{PHASE}.ramp": {"type": "exponential", "seconds": 5, "from": 0.5},
+        },
+    ),
+    Variation(name="concurrency that ramps up", change={"spec.phases[0].ramp": {"seconds": 5.5}}),
+    Variation(
+        name="requests that are cancelled",
+        change={f"{PHASE}.cancelShare": "10%", f"{PHASE}.cancelAfterSeconds": 0.5},
+    ),
     Variation(name="goal with a fraction", change={"spec.goals[1].max": 0.5}),
     Variation(name="mean of one number", change={"spec.goals[1].statistic": "mean"}),
     Variation(
@@ -83,6 +98,7 @@ ACCEPTED = (
         change={
             "spec.workers": {
                 "replicas": 2,
+                "processes": 4,
                 "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"cpu": 1}},
                 "labels": {"team": "perf"},
                 "annotations": {"example.com/owner": "me, myself & I"},

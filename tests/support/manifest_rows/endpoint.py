@@ -44,12 +44,20 @@ TARGET = (
     ),
     row("no target", {f"{ENDPOINT}.service": DELETE}, _CEL, ENDPOINT, "exactly one of service"),
     row(
-        "service without a port",
-        {f"{ENDPOINT}.service": {"name": "qwen"}},
+        "port that does not exist",
+        {f"{ENDPOINT}.service.port": 99_999},
         _SCHEMA,
         f"{ENDPOINT}.service.port",
+        "99999 is out of range",
+        "65535",
+    ),
+    row(
+        "service without a name",
+        {f"{ENDPOINT}.service": {"port": 8000}},
+        _SCHEMA,
+        f"{ENDPOINT}.service.name",
         "missing",
-        "Service's port",
+        "name of the Service",
     ),
     row(
         "service in another namespace",

@@ -90,20 +90,14 @@ UNBUILT = (
             {f"{PHASE}.type": kind},
             f"{PHASE}.type",
             f"'{kind}'",
-            "concurrency (closed loop) or constant (open loop)",
+            "concurrency (closed loop), or constant, poisson or gamma (open loops)",
         )
-        for kind in ("poisson", "gamma", "fixedSchedule", "sessions", "ramp", "agenticReplay")
+        for kind in ("fixedSchedule", "sessions", "agenticReplay")
     ),
     _unbuilt("seamless phase", {f"{PHASE}.seamless": True}, f"{PHASE}.seamless"),
     _unbuilt("search", {"spec.sweep": {"search": {"path": "x"}}}, "spec.sweep.search", "grid"),
     _unbuilt(
         "pause between trials", {"spec.sweep.coolDownSeconds": 5}, "spec.sweep.coolDownSeconds"
-    ),
-    _unbuilt(
-        "two processes in a worker",
-        {"spec.workers.processes": 2},
-        "spec.workers.processes",
-        "more replicas",
     ),
     _unbuilt(
         "volume of the workers", {"spec.workers.volume": {"emptyDir": {}}}, "spec.workers.volume"

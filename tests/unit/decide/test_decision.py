@@ -179,6 +179,19 @@ def test_cancelling_the_only_cell_is_a_cancellation_and_no_failure() -> None:
     assert condition(world, "Complete")["status"] == "False"
 
 
+def test_a_run_whose_target_is_busy_waits_and_its_time_does_not_run() -> None:
+    world = World(blocker="bench/first")
+    world.settle()
+    assert world.status["phase"] == RunPhase.WAITING
+    assert condition(world, "TargetReady")["reason"] == Reason.TARGET_BUSY
+    assert "bench/first" in condition(world, "TargetReady")["message"]
+    assert "startTime" not in world.status
+    assert not world.jobs
+    world.blocker = ""
+    world.settle()
+    assert world.status["phase"] == RunPhase.SUCCEEDED
+
+
 def test_suspend_interrupts_the_trial_and_resuming_repeats_it() -> None:
     world = World()
     until_running(world, 1)
@@ -254,7 +267,9 @@ HAPPENINGS: dict[str, Callable[[World], object]] = {
     "operations end": World.finish_ops,
     "workers move": World.move_workers,
     "operator crashes": World.crash,
+    "operator crashes before the answer": World.crash_in_operations,
     "worker dies": World.lose_worker,
+    "somebody deletes the Job": World.delete_job,
     "cancelled": lambda world: world.patch_spec(cancel=True),
     "suspended": lambda world: world.patch_spec(suspend=True),
     "resumed": lambda world: world.patch_spec(suspend=False),
