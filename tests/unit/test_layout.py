@@ -87,6 +87,8 @@ def names_of(node: ast.stmt) -> list[str]:
             return [name]
         case ast.Import() | ast.ImportFrom():
             return [alias.asname or alias.name for alias in node.names]
+        case ast.If():
+            return [name for inner in (*node.body, *node.orelse) for name in names_of(inner)]
         case _:
             return []
 

@@ -73,8 +73,11 @@ async def _demo(run_file: RunFile, console: Console, *, keep: bool) -> int:
 async def _tell_where(console: Console, cluster: Embedded, run: Document, *, keep: bool) -> None:
     namespace, name = run["metadata"]["namespace"], run["metadata"]["name"]
     stored = await cluster.cluster.list(CONFIG_MAP, namespace)
-    names = ", ".join(document["metadata"]["name"] for document in stored)
-    lines = [f"Results: ConfigMaps {names}", f"Metrics: {cluster.operator.url}/metrics"]
+    names = [document["metadata"]["name"] for document in stored]
+    lines = [
+        f"Results: {len(names)} ConfigMaps, {names[0]} … {names[-1]}" if names else "No results.",
+        f"Metrics: {cluster.operator.url}/metrics",
+    ]
     if keep:
         lines += [
             "",
@@ -84,4 +87,6 @@ async def _tell_where(console: Console, cluster: Embedded, run: Document, *, kee
             f"  kubectl -n {namespace} describe br {name}",
             f"  curl -s {cluster.operator.url}/metrics | grep tare_",
         ]
+    else:
+        lines.append("Both go with this command; `tare demo --keep` leaves them to look at.")
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)

@@ -2,7 +2,8 @@
 
 The cluster's API server, controllers and pods are those of `tare.devcluster`; the operator is the
 same program that a Deployment runs, as a process of its own in a session of its own, so that a
-Ctrl-C of the terminal reaches this process alone and the end has an order.
+Ctrl-C of the terminal reaches this process alone and the end has an order. Should this process be
+killed, the guardian of `tare.devcluster` ends the operator too.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
-import yaml
 
 from tare.devcluster.cluster import DevCluster
+from tare.devcluster.node.processes import Guardian
 from tare.kube.client import ApiCluster
 from tare.kube.port import Cluster
 
@@ -38,7 +39,8 @@ SERVER_IMAGE = "localhost/tare:dev"
 WORKER_IMAGE = "localhost/tare-worker:dev"
 _COMMAND = (sys.executable, "-m", "tare")
 _READY_SECONDS = 30.0
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 1.0
+"""Its runs have ended by then and its cluster goes too: what it still waits for is lost anyway."""
 _LOG_LINES = 15
 
 
@@ -91,9 +93,10 @@ async def embedded(
     with tempfile.TemporaryDirectory(prefix="tare-") as text:
         directory = Path(text)
         kubeconfig = directory / "kubeconfig"
-        async with _off_the_loop(DevCluster(images=images)) as devcluster:
+        crds = sorted(shipped("crds").glob("*.yaml"))
+        async with _off_the_loop(DevCluster(crds=crds, images=images)) as devcluster:
             devcluster.write_kubeconfig(kubeconfig)
-            await _prepare(devcluster.url, namespaces)
+            await _create_namespaces(devcluster.url, namespaces)
             async with (
                 _operator(directory, kubeconfig, allowed_targets) as operator,
                 ApiCluster.connect(kubeconfig) as cluster,
@@ -119,13 +122,9 @@ async def _off_the_loop(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
         await asyncio.to_thread(manager.__exit__, None, None, None)
 
 
-async def _prepare(url: str, namespaces: Iterable[str]) -> None:
-    """Create what exists outside of namespaces: the CRD, and the namespaces themselves."""
+async def _create_namespaces(url: str, names: Iterable[str]) -> None:
     async with aiohttp.ClientSession(url, raise_for_status=True) as session:
-        for path in sorted(shipped("crds").glob("*.yaml")):
-            body = yaml.safe_load(path.read_text())
-            await session.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=body)
-        for name in namespaces:
+        for name in names:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             await session.post("/api/v1/namespaces", json=body)
 
@@ -155,13 +154,17 @@ async def _operator(
         "TARE_NAMESPACES": "",
     }
     log = directory / "operator.log"
+    guardian = Guardian()
     process = await _spawn(environment, log)
+    guardian.watch(process.pid)
     operator = Operator(url=f"http://{listen}", process=process, log=log)
     try:
         await _until_ready(operator)
         yield operator
     finally:
         await _stop(process)
+        guardian.forget(process.pid)
+        guardian.close()
 
 
 async def _spawn(environment: Mapping[str, str], log: Path) -> asyncio.subprocess.Process:

@@ -10,10 +10,14 @@ from tare.api.reasons import ConditionType
 from tare.cli.exits import Exit, exit_of
 from tare.cli.tables import show_results
 from tare.manifests.metadata import Owner
+from tare.results.export import FORMATS
 from tare.results.store import ResultStore
 from tare.results.table import result_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from rich.console import Console
 
     from tare.kube.port import Cluster, Document
@@ -30,13 +34,19 @@ _SHOWN = (
 """Conditions that a reader of the numbers must know, when they are not True."""
 
 
-async def show_outcome(console: Console, cluster: Cluster, run: Document) -> Exit:
-    """Print what a finished run came to."""
+async def show_outcome(
+    console: Console, cluster: Cluster, run: Document, *, export: Sequence[Path] = ()
+) -> Exit:
+    """Print what a finished run came to, and write its results into the files of `export`."""
     metadata, status = run["metadata"], run.get("status") or {}
     owner = Owner(name=metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"])
     summary = await ResultStore(cluster).load_summary(owner)
+    told: set[str] = set()
     if summary is not None:
         show_results(console, summary, result_rows(summary))
+        for path in export:
+            path.write_text(FORMATS[path.suffix](summary))
+        told = {c.reason for cell in summary.cells if cell.summary for c in cell.summary.concerns}
     code = exit_of(status)
     conditions = {c["type"]: c for c in status.get("conditions") or ()}
     ending = conditions.get(ConditionType.FINISHED, {}).get("message", "")
@@ -44,6 +54,7 @@ async def show_outcome(console: Console, cluster: Cluster, run: Document) -> Exi
     console.print(Text(f"{status.get('phase')}", style=style).append(f"  {ending}", style=""))
     for kind in _SHOWN:
         condition = conditions.get(kind, {})
-        if condition.get("status") in ("False", "Unknown") and condition.get("message"):
+        doubtful = condition.get("status") in ("False", "Unknown") and condition.get("message")
+        if doubtful and condition.get("reason") not in told:
             console.print(Text(f"{kind}={condition['status']}: {condition['message']}"))
     return code

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "render"]
 
 _BAR = 28
-_PLAIN_SECONDS = 10.0
-"""Plain lines repeat at this pace while nothing but numbers changes."""
+_STEP_SECONDS = 1.0
+"""A log hears of a step when the last line is this old: most waits are shorter."""
+_REPEAT_SECONDS = 10.0
+"""It hears of numbers at this pace while nothing else changes."""
 
 
 class Progress:
@@ -44,7 +46,7 @@ class Progress:
             else None
         )
         self._shown: tuple[str, ...] = ()
-        self._shown_at = 0.0
+        self._shown_at = -_STEP_SECONDS
 
     def __enter__(self) -> Self:
         """Begin the live display."""
@@ -57,10 +59,18 @@ class Progress:
         if self._live:
             self._live.stop()
 
-    def say(self, text: str, style: str = "") -> None:
-        """Print a line that stays, with the time since the start before it."""
-        stamp = Text(f"{clock(self._now() - self._began):>5}  ", style="dim")
-        self._console.print(stamp.append(Text(text, style=style or "default")), soft_wrap=True)
+    def say(self, text: str, style: str = "default") -> None:
+        """Print a line that stays, with the time since the start before it.
+
+        A terminal gets long ones wrapped below their beginning, a log gets them whole.
+        """
+        stamp, body = f"{clock(self._now() - self._began):>5}", Text(text, style=style)
+        if not self._live:
+            self._console.print(Text(f"{stamp}  ").append(body), soft_wrap=True)
+            return
+        row = Table.grid(padding=(0, 2))
+        row.add_row(Text(stamp, style="dim"), body)
+        self._console.print(row)
 
     def update(self, view: RunView) -> None:
         """Show where the run is now."""
@@ -68,52 +78,46 @@ class Progress:
             self._live.update(render(view, width=self._console.width), refresh=True)
             return
         place = (view.phase, view.cell, str(view.trial), view.doing)
-        due = self._now() - self._shown_at >= _PLAIN_SECONDS
-        if place != self._shown or due:
+        since = self._now() - self._shown_at
+        if since >= (_REPEAT_SECONDS if place == self._shown else _STEP_SECONDS):
             self._shown, self._shown_at = place, self._now()
             self.say(plain_line(view))
 
 
 def plain_line(view: RunView) -> str:
     """One line for logs."""
-    where = [f"{view.phase}: cell {_position(view)}"]
-    if view.cell:
-        where.append(f"({view.cell})")
-    if view.doing:
-        where.append(view.doing)
-    return "  ".join([" ".join(where), *_numbers(view)])
+    return "  ".join([_where(view), f"({_cells(view)})", *_numbers(view)])
 
 
 def render(view: RunView, *, width: int) -> RenderableType:
-    """Three lines for a terminal of `width` columns: where, numbers, and what stands in the way."""
+    """Three lines for a terminal of `width` columns: how far, where, and the numbers so far."""
     head = Table.grid(padding=(0, 2))
-    done = view.fraction if view.fraction is not None else _done(view)
+    done = view.fraction or 0.0
     rest = f"{done:4.0%}"
     if view.eta_seconds is not None:
         rest += f"  {clock(view.eta_seconds)} left"
     bar = ProgressBar(total=1.0, completed=done, width=min(_BAR, width // 3))
-    head.add_row(Text(f"cell {_position(view)}", style="bold"), bar, rest)
-    where = Text(no_wrap=True, overflow="ellipsis").append(f"{view.phase}", style="cyan")
-    for part in (view.cell, view.doing):
-        if part:
-            where.append(f"  {part}")
-    lines: list[RenderableType] = [head, where]
+    head.add_row(bar, Text(rest), Text(_cells(view)))
+    lines: list[RenderableType] = [head, _line(_where(view), style="cyan")]
     if numbers := _numbers(view):
-        lines.append(Text("   ".join(numbers), no_wrap=True, overflow="ellipsis"))
+        lines.append(_line("   ".join(numbers)))
     if view.message and not view.finished:
         lines.append(Text(view.message, style="yellow"))
     return Group(*lines)
 
 
-def _position(view: RunView) -> str:
-    if not view.cells_total:
-        return "-"
-    current = min(view.cells_done + (not view.finished), view.cells_total)
-    return f"{current} of {view.cells_total}"
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _done(view: RunView) -> float:
-    return view.cells_done / view.cells_total if view.cells_total else 0.0
+def _where(view: RunView) -> str:
+    trial = f"trial {view.trial + 1}" if view.cell else ""
+    return "  ".join(filter(None, (f"{view.phase}:", view.cell, trial, view.doing)))
+
+
+def _cells(view: RunView) -> str:
+    text = f"{view.cells_done} of {view.cells_total} cells done"
+    return f"{text}, {view.cells_failed} failed" if view.cells_failed else text
 
 
 def _numbers(view: RunView) -> list[str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tare.cli.servers import Counters
     from tare.measure.cell import Aggregate
-    from tare.measure.goals import Goal
+    from tare.measure.goals import Goal, GoalVerdict
     from tare.results.document import SummaryDocument
     from tare.results.table import ResultRow
 
@@ -53,7 +53,7 @@ def result_table(rows: Sequence[ResultRow], *, width: int, title: str = "") -> T
     wide = width >= _WIDE
     table = _table(title)
     table.caption, table.caption_justify = _caption(rows), "left"
-    table.add_column("Cell", overflow="fold", max_width=max(12, width - (100 if wide else 60)))
+    table.add_column("Cell", overflow="fold")
     for heading, shown, _ in _COLUMNS:
         if wide or shown:
             table.add_column(heading, justify="right", no_wrap=True)
@@ -69,21 +69,34 @@ def result_table(rows: Sequence[ResultRow], *, width: int, title: str = "") -> T
 
 
 def goal_table(summary: SummaryDocument) -> Table:
-    """Lay out every goal of every measured cell."""
+    """Lay out every goal with the cell that is furthest from it."""
     table = _table("Goals")
     table.add_column("Goal", overflow="fold")
-    table.add_column("Cell", overflow="fold")
-    table.add_column("Measured", justify="right", no_wrap=True)
+    table.add_column("Worst", justify="right", no_wrap=True)
+    table.add_column("in cell", overflow="fold")
+    table.add_column("Cells\nmet", justify="right", no_wrap=True)
     table.add_column("Verdict", justify="right", no_wrap=True)
-    for cell in summary.cells:
-        for goal in cell.goals:
-            table.add_row(
-                goal_text(goal.goal),
-                cell.name or "all",
-                _value(goal.goal.metric, goal.measured),
-                _verdict(goal.verdict),
-            )
+    judged = [cell for cell in summary.cells if cell.goals]
+    for verdicts in zip(*(cell.goals for cell in judged), strict=True):
+        place = max(range(len(judged)), key=lambda index: _badness(verdicts[index]))
+        worst, met = verdicts[place], sum(v.verdict is Verdict.PASS for v in verdicts)
+        all_measured = len(judged) == len(summary.cells)
+        passed = worst.verdict is Verdict.PASS
+        table.add_row(
+            goal_text(worst.goal),
+            _value(worst.goal.metric, worst.measured),
+            judged[place].name or "all",
+            f"{met}/{len(summary.cells)}",
+            _verdict(Verdict.UNKNOWN if passed and not all_measured else worst.verdict),
+        )
     return table
+
+
+def _badness(verdict: GoalVerdict) -> tuple[bool, float]:
+    """Order of verdicts on one goal: unknown ones worst, then by the distance from the bound."""
+    if verdict.measured is None:
+        return True, 0.0
+    return False, verdict.measured if verdict.goal.lower_is_better else -verdict.measured
 
 
 def goal_text(goal: Goal) -> str:

@@ -58,29 +58,31 @@ def view_of(status: Mapping[str, Any]) -> RunView:
         doing=progress.get("phase", ""),
         fraction=None if percent is None else percent / 100,
         eta_seconds=progress.get("etaSeconds"),
-        issued=progress.get("requests", 0),
     )
 
 
 def with_live(view: RunView, exposition: str, *, namespace: str, run: str) -> RunView:
-    """Add the live numbers of the run from the operator's metrics, where there are any."""
-    found: dict[str, float] = {}
-    for family in text_string_to_metric_families(exposition):
-        for sample in family.samples:
-            labels = sample.labels
-            if (labels.get("namespace"), labels.get("run")) == (namespace, run):
-                detail = labels.get("state") or labels.get("statistic") or ""
-                found[f"{sample.name}/{detail}"] = sample.value
-    if "tare_live_in_flight/" not in found:
+    """Add the live numbers of the run from the operator's metrics, where there are any.
+
+    Those of a phase that is over stay exported until the next one begins; they are left out.
+    """
+    here = {"namespace": namespace, "run": run, "cell": view.cell, "phase": view.doing}.items()
+    found = {
+        (sample.name, sample.labels.get("state") or sample.labels.get("statistic")): sample.value
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+        if here <= sample.labels.items()
+    }
+    if ("tare_live_in_flight", None) not in found:
         return view
     return replace(
         view,
-        issued=int(found.get("tare_live_requests/issued", 0)),
-        ok=int(found.get("tare_live_requests/ok", 0)),
-        failed=int(found.get("tare_live_requests/failed", 0)),
-        in_flight=int(found["tare_live_in_flight/"]),
-        ttft_p50=found.get("tare_live_time_to_first_token_seconds/p50"),
-        ttft_p99=found.get("tare_live_time_to_first_token_seconds/p99"),
+        issued=int(found.get(("tare_live_requests", "issued"), 0)),
+        ok=int(found.get(("tare_live_requests", "ok"), 0)),
+        failed=int(found.get(("tare_live_requests", "failed"), 0)),
+        in_flight=int(found["tare_live_in_flight", None]),
+        ttft_p50=found.get(("tare_live_time_to_first_token_seconds", "p50")),
+        ttft_p99=found.get(("tare_live_time_to_first_token_seconds", "p99")),
     )
 
 

@@ -102,8 +102,10 @@ class _Watcher:
             if event.get("involvedObject", {}).get("uid") != self._uid or name in self._told:
                 continue
             self._told.add(name)
-            style = "yellow" if event.get("type") == "Warning" else ""
-            self._progress.say(f"{event.get('reason')}: {event.get('message')}", style=style)
+            if event.get("type") == "Warning":
+                self._progress.say(f"{event.get('reason')}: {event.get('message')}", style="yellow")
+            else:
+                self._progress.say(str(event.get("message")))
 
     async def _metrics(self, session: aiohttp.ClientSession) -> str:
         """The operator's exposition; empty when it does not answer: live numbers may be missing."""

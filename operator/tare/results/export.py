@@ -15,12 +15,12 @@ import orjson
 from tare.measure.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tare.decide.outcome import CellOutcome
     from tare.results.document import SummaryDocument
 
-__all__ = ["CSV_COLUMNS", "to_csv", "to_json"]
+__all__ = ["CSV_COLUMNS", "FORMATS", "to_csv", "to_json"]
 
 CSV_COLUMNS = (
     "namespace",
@@ -71,3 +71,7 @@ def _numbers(cell: CellOutcome) -> Iterator[dict[str, object]]:
                 "half_width": found.half_width,
                 "trials": found.trials,
             }
+
+
+FORMATS: Mapping[str, Callable[[SummaryDocument], str]] = {".json": to_json, ".csv": to_csv}
+"""Suffix of a file to what writes it."""

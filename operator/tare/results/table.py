@@ -38,7 +38,7 @@ class ResultRow:
     issued: int
     ok: int
     failed: int
-    """Issued and not ok: failed, timed out, incomplete or cancelled."""
+    """Issued and not ok: failed, timed out, incomplete or cancelled, but not on purpose."""
     ttft_p50: Aggregate | None
     ttft_p99: Aggregate | None
     latency_p50: Aggregate | None
@@ -72,7 +72,7 @@ def _row(cell: CellOutcome, *, is_best: bool) -> ResultRow:
         trials=measured.trials if measured else 0,
         issued=issued,
         ok=ok,
-        failed=issued - ok,
+        failed=issued - ok - counts.get("planned_cancel", 0),
         ttft_p50=value("time_to_first_token", "p50"),
         ttft_p99=value("time_to_first_token", "p99"),
         latency_p50=value("request_latency", "p50"),

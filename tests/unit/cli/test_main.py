@@ -55,6 +55,16 @@ def test_a_command_that_does_not_exist_is_refused_as_invalid() -> None:
     assert "No such command 'dmeo'" in result.output
 
 
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("out.xlsx", "neither in .json nor in .csv"), ("nowhere/out.csv", "no folder 'nowhere'")],
+)
+def test_a_file_that_cannot_take_results_is_refused_before_the_run(file: str, message: str) -> None:
+    result = CliRunner().invoke(main, ["run", "x.yaml", "--export", file])
+    assert result.exit_code == 2
+    assert message in result.output
+
+
 @pytest.mark.parametrize("role", [["worker", "--help"], ["sim", "serve", "--help"]])
 def test_a_role_starts_without_the_command_line_library(role: list[str]) -> None:
     assert imported(role, ["click", "rich", "yaml", "pydantic"]) == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,8 @@ from tare.cli.outcome import show_outcome
 from tare.results.store import ResultStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tare.kube.port import Document
 
 
@@ -47,6 +50,17 @@ async def test_a_run_that_worked_shows_its_table_and_its_last_words(
     assert code is Exit.OK
     assert "98/100" in text
     assert "Succeeded  1 of 1 cells measured" in text
+
+
+async def test_the_results_are_written_in_the_format_that_the_file_name_asks_for(
+    cluster: MemoryCluster, tmp_path: Path
+) -> None:
+    await ResultStore(cluster).store_summary(summary(measured(0), cells_of=cells(1)))
+    files = [tmp_path / "out.json", tmp_path / "out.csv"]
+    console = Console(file=io.StringIO())
+    await show_outcome(console, cluster, finished("Succeeded"), export=files)
+    assert json.loads(files[0].read_text())["schema"] == "tare.dev/summary/v1"
+    assert files[1].read_text().startswith("namespace,run,cell,")
 
 
 async def test_what_makes_the_numbers_doubtful_is_said_below_them(cluster: MemoryCluster) -> None:

@@ -45,7 +45,7 @@ def exposition(run: str = "qwen") -> str:
     metrics.show_live(
         name,
         LiveCell(
-            cell="rate=8",
+            cell="rate=8 isl=2048",
             phase="profiling",
             in_flight=9,
             issued=120,
@@ -96,6 +96,11 @@ def test_live_numbers_come_from_the_metrics_of_this_run_alone() -> None:
     assert other == view_of(STATUS)
 
 
+def test_the_numbers_of_a_phase_that_is_over_are_not_shown() -> None:
+    waiting = replace(view_of(STATUS), doing="the workers' results")
+    assert with_live(waiting, exposition(), namespace="bench", run="qwen") == waiting
+
+
 def test_the_message_says_why_a_run_does_not_go_on() -> None:
     waiting = {"type": "TargetReady", "status": "False", "message": "no pod of qwen is ready"}
     view = view_of({"phase": "Preparing", "conditions": [waiting]})
@@ -112,7 +117,14 @@ def test_the_display_fits_into_its_terminal(width: int) -> None:
 
 def test_the_display_shows_cell_counts_latencies_and_the_time_left() -> None:
     text = text_of(live_view(), 120)
-    for part in ("cell 3 of 4", "55%", "1:05 left", "rate=8 isl=2048", "profiling"):
+    for part in (
+        "2 of 4 cells done",
+        "55%",
+        "1:05 left",
+        "rate=8 isl=2048",
+        "trial 2",
+        "profiling",
+    ):
         assert part in text
     assert "requests 120  ok 110  failed 1  in flight 9" in text
     assert "TTFT p50 112 ms  p99 340 ms" in text
@@ -121,10 +133,16 @@ def test_the_display_shows_cell_counts_latencies_and_the_time_left() -> None:
 def test_a_log_gets_one_line_for_each_step_and_not_for_each_look() -> None:
     first = live_view()
     second = replace(first, issued=130)
-    third = replace(first, doing="waiting for the last answers")
+    third = replace(first, doing="the workers' results")
     lines = plain((0.0, first), (1.0, second), (2.0, third))
     assert len(lines) == 2
-    assert "waiting for the last answers" in lines[1]
+    assert "the workers' results" in lines[1]
+
+
+def test_a_step_that_is_over_in_a_moment_is_no_line_of_its_own() -> None:
+    first = live_view()
+    lines = plain((0.0, first), (0.4, replace(first, doing="a short wait")), (0.8, first))
+    assert len(lines) == 1
 
 
 def test_a_log_hears_of_a_long_phase_now_and_then() -> None:
