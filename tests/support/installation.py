@@ -190,9 +190,15 @@ class Installation:
         return helm("test", self.release, f"--namespace={self.space.name}", "--timeout=60s")
 
     def uninstall(self) -> str:
-        """Remove the release and wait until its objects are gone."""
+        """Remove the release, if it is there, and wait until its objects are gone."""
         where = f"--namespace={self.space.name}"
-        return helm("uninstall", self.release, where, "--wait", "--timeout=120s")
+        how = ("--ignore-not-found", "--cascade=foreground", "--wait", "--timeout=120s")
+        return helm("uninstall", self.release, where, *how)
+
+    def hooks(self) -> list[dict[str, Any]]:
+        """Objects that exist only while a hook runs."""
+        text = helm("get", "hooks", self.release, f"--namespace={self.space.name}")
+        return [each for each in yaml.safe_load_all(text) if each]
 
     def metrics(self) -> str:
         """What Prometheus would scrape."""

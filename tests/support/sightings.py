@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from tare.kube.errors import KubeError
+from support.clusters import Api, collection
 from tare.kube.port import Document, Kind
 
 if TYPE_CHECKING:
@@ -19,29 +18,24 @@ __all__ = ["Sightings", "sightings"]
 Sightings = Mapping[Kind, Mapping[str, Document]]
 """By kind and uid, as the object was seen last."""
 
-_EVERY = 0.03
-"""Seconds between two looks; a worker's Job lives for several hundred milliseconds at least."""
+_AFTERGLOW = 0.1
+"""Seconds that the last events may be on their way."""
 
 
 @asynccontextmanager
 async def sightings(bed: Bed, namespace: str, *kinds: Kind) -> AsyncIterator[Sightings]:
-    """Look at objects of `kinds` again and again until the block ends, once more at its end."""
+    """Watch objects of `kinds` until the block ends; those that are there already count too."""
     seen: dict[Kind, dict[str, Document]] = {kind: {} for kind in kinds}
 
-    async def look() -> None:
-        for kind in kinds:
-            for document in await bed.cluster.list(kind, namespace):
-                seen[kind][document["metadata"]["uid"]] = document
+    async def watch(api: Api, kind: Kind) -> None:
+        path = collection(kind.group, kind.plural, namespace, kind.version)
+        async for event in api.watch(path):
+            document = event["object"]
+            seen[kind][document["metadata"]["uid"]] = document
 
-    async def watch() -> None:
-        while True:
-            with contextlib.suppress(KubeError):
-                await look()
-            await asyncio.sleep(_EVERY)
-
-    watching = asyncio.create_task(watch())
-    try:
+    async with Api.open(bed.kubeconfig) as api:
+        watches = [asyncio.create_task(watch(api, kind)) for kind in kinds]
         yield seen
-        await look()
-    finally:
-        watching.cancel()
+        await asyncio.sleep(_AFTERGLOW)
+        for task in watches:
+            assert task.cancel(), f"a watch ended early: {task.exception()}"

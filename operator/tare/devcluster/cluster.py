@@ -13,6 +13,7 @@ import asyncio
 import json
 import threading
 from contextlib import AsyncExitStack
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import yaml
@@ -114,7 +115,7 @@ class DevCluster:
 
     @property
     def requests(self) -> list[AuditEntry]:
-        """Return every request that arrived so far, oldest first."""
+        """Return the requests that arrived so far, oldest first; the last 100,000 are kept."""
         return list(self._server.requests)
 
     def write_kubeconfig(self, path: Path, *, namespace: str = "default") -> Path:
@@ -196,6 +197,7 @@ class DevCluster:
             registry.create(registry.resources[CRD_KEY], "", document)
 
     def _start_node(self, stack: AsyncExitStack, network: Network) -> None:
+        directory = stack.enter_context(TemporaryDirectory(prefix="devcluster-"))
         guardian = Guardian()
         stack.callback(guardian.close)
         services = NodeServices(
@@ -205,6 +207,7 @@ class DevCluster:
             guardian=guardian,
             images=self._images,
             runners=self._runners,
+            directory=directory,
         )
         self._kubelet = Kubelet(services, network.next_pod)
         stack.push_async_callback(self._kubelet.close)

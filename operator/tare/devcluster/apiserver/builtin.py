@@ -54,12 +54,13 @@ def metadata_schema() -> Schema:
 
 def builtin_resources(clock: Clock, allocate_address: Callable[[], str]) -> Iterator[Resource]:
     """Yield the built-in types; `allocate_address` gives a new Service its cluster address."""
+    yield from _core_resources(clock, allocate_address)
+    yield from _group_resources(clock)
 
+
+def _core_resources(clock: Clock, allocate_address: Callable[[], str]) -> Iterator[Resource]:
     def core(kind: str, plural: str, **more: Any) -> Resource:
-        return _resource(clock, "", "v1", kind, plural, _CORE + kind, **more)
-
-    def grouped(group: str, kind: str, plural: str, package: str, **more: Any) -> Resource:
-        return _resource(clock, group, "v1", kind, plural, f"{package}.v1.{kind}", **more)
+        return _resource(clock, "", kind, plural, _CORE, **more)
 
     yield core(
         "Namespace",
@@ -94,19 +95,19 @@ def builtin_resources(clock: Clock, allocate_address: Callable[[], str]) -> Iter
     )
     yield core("ConfigMap", "configmaps", short_names=("cm",), check=check_config_map)
     yield core(
-        "Secret",
-        "secrets",
-        fill=fill_secret,
-        check=check_secret,
-        selectable=frozenset({"type"}),
+        "Secret", "secrets", fill=fill_secret, check=check_secret, selectable=frozenset({"type"})
     )
     yield core("ServiceAccount", "serviceaccounts", short_names=("sa",))
     yield core("Event", "events", short_names=("ev",), selectable=_EVENT_FIELDS)
-    yield grouped(
+
+
+def _group_resources(clock: Clock) -> Iterator[Resource]:
+    yield _resource(
+        clock,
         "batch",
         "Job",
         "jobs",
-        "io.k8s.api.batch",
+        "io.k8s.api.batch.v1.",
         categories=("all",),
         has_status=True,
         has_generation=True,
@@ -116,19 +117,21 @@ def builtin_resources(clock: Clock, allocate_address: Callable[[], str]) -> Iter
         check=check_job,
         selectable=frozenset({"status.successful"}),
     )
-    yield grouped(
+    yield _resource(
+        clock,
         "discovery.k8s.io",
         "EndpointSlice",
         "endpointslices",
-        "io.k8s.api.discovery",
+        "io.k8s.api.discovery.v1.",
         has_generation=True,
     )
-    yield grouped("coordination.k8s.io", "Lease", "leases", "io.k8s.api.coordination")
-    yield grouped(
+    yield _resource(clock, "coordination.k8s.io", "Lease", "leases", "io.k8s.api.coordination.v1.")
+    yield _resource(
+        clock,
         "authorization.k8s.io",
         "SelfSubjectAccessReview",
         "selfsubjectaccessreviews",
-        "io.k8s.api.authorization",
+        "io.k8s.api.authorization.v1.",
         namespaced=False,
         verbs=CREATE_ONLY,
     )
@@ -159,11 +162,12 @@ _EVENT_FIELDS: Final = frozenset(
 
 
 def _resource(
-    clock: Clock, group: str, version: str, kind: str, plural: str, name: str, **more: Any
+    clock: Clock, group: str, kind: str, plural: str, package: str, **more: Any
 ) -> Resource:
+    name = package + kind
     return Resource(
         group=group,
-        version=version,
+        version="v1",
         kind=kind,
         plural=plural,
         singular=kind.lower(),

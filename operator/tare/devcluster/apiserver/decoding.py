@@ -78,6 +78,11 @@ def check_kind(resource: Resource, document: Any) -> Document:
             f"{resource.kind} cannot be read: the body is a JSON {type_name(document)}, "
             "not an object"
         )
+    if resource.custom and "kind" not in document:  # built-in kinds are known by the path
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object "
+            "'Kind' is missing"
+        )
     for field, wanted, what in (
         ("apiVersion", resource.api_version, "API version"),
         ("kind", resource.kind, "kind"),
@@ -108,7 +113,7 @@ def conform(
 
 
 def unknown_fields(resource: Resource, document: Document, metadata: Schema) -> list[str]:
-    """Drop the fields that neither the schema nor `ObjectMeta` know; return their paths."""
+    """Drop the fields that neither the schema nor `ObjectMeta` know; return their paths, sorted."""
     root = resource.schema
     if resource.custom and root is not FREE:
         content = {key: document.pop(key) for key in _TYPE_META if key in document}
@@ -120,7 +125,7 @@ def unknown_fields(resource: Resource, document: Document, metadata: Schema) -> 
         document.update(**content, metadata=about, **rest)
     else:
         unknown = prune(root, document)
-    return unknown + prune(metadata, document["metadata"], "metadata")
+    return sorted(unknown + prune(metadata, document["metadata"], "metadata"))
 
 
 _TYPE_META = ("apiVersion", "kind")

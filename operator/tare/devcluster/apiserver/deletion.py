@@ -73,16 +73,16 @@ def delete(
 
 def _check_preconditions(resource: Resource, old: Document, options: DeleteOptions) -> None:
     stored = old["metadata"]
-    for field, wanted, actual in (
-        ("UID", options.uid, stored["uid"]),
-        ("ResourceVersion", options.resource_version, stored["resourceVersion"]),
+    for field, wanted, actual, happened in (
+        ("UID", options.uid, stored["uid"], "deleted and then recreated"),
+        ("ResourceVersion", options.resource_version, stored["resourceVersion"], "modified"),
     ):
         if wanted and wanted != actual:
             why = (
-                f"Precondition failed: {field} in precondition: {wanted}, "
-                f"{field} in object meta: {actual}"
+                f"the {field} in the precondition ({wanted}) does not match the {field} in record "
+                f"({actual}). The object might have been {happened}"
             )
-            raise errors.conflict(resource.group, resource.plural, stored["name"], why)
+            raise errors.conflict(resource.group, resource.kind, stored["name"], why)
 
 
 def _grace(document: Document, options: DeleteOptions) -> int:

@@ -66,23 +66,28 @@ class ApiError(Exception):
 
 
 class FieldErrorType(StrEnum):
-    """Kinds of field errors: the value is the real server's wording, `reason` its cause."""
+    """Kinds of field errors; the value is the reason that a cause carries."""
 
-    DUPLICATE = "Duplicate value"
-    FORBIDDEN = "Forbidden"
-    INVALID = "Invalid value"
-    NOT_SUPPORTED = "Unsupported value"
-    REQUIRED = "Required value"
-    TOO_LONG = "Too long"
-    TOO_MANY = "Too many"
-    TYPE_INVALID = "Invalid value "  # the same words, told apart by the trailing blank
-
-    @property
-    def reason(self) -> str:
-        """Return the cause's reason, `FieldValueInvalid` for example."""
-        return "FieldValue" + "".join(part.capitalize() for part in self.name.split("_"))
+    DUPLICATE = "FieldValueDuplicate"
+    FORBIDDEN = "FieldValueForbidden"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    REQUIRED = "FieldValueRequired"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    TYPE_INVALID = "FieldValueTypeInvalid"
 
 
+_WORDS = {
+    FieldErrorType.DUPLICATE: "Duplicate value",
+    FieldErrorType.FORBIDDEN: "Forbidden",
+    FieldErrorType.INVALID: "Invalid value",
+    FieldErrorType.NOT_SUPPORTED: "Unsupported value",
+    FieldErrorType.REQUIRED: "Required value",
+    FieldErrorType.TOO_LONG: "Too long",
+    FieldErrorType.TOO_MANY: "Too many",
+    FieldErrorType.TYPE_INVALID: "Invalid value",
+}
 _WITHOUT_VALUE = {FieldErrorType.REQUIRED, FieldErrorType.FORBIDDEN, FieldErrorType.TOO_LONG}
 
 
@@ -98,7 +103,7 @@ class FieldError:
     @property
     def body(self) -> str:
         """Return the message without the field's path."""
-        text = self.kind.strip()
+        text = _WORDS[self.kind]
         if self.kind not in _WITHOUT_VALUE:
             text += f": {_quote(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
@@ -110,7 +115,7 @@ class FieldError:
     def to_cause(self) -> Document:
         """Render as an entry of `Status.details.causes`."""
         return {
-            "reason": self.kind.reason,
+            "reason": str(self.kind),
             "message": self.body,
             "field": self.path or "<nil>",
         }

@@ -22,6 +22,7 @@ from tare.devcluster.apiserver.deletion import DeleteOptions, delete
 from tare.devcluster.apiserver.documents import Document, copy_of
 from tare.devcluster.apiserver.evictions import evict
 from tare.devcluster.apiserver.patching import Patcher
+from tare.devcluster.apiserver.queries import whole_number
 from tare.devcluster.apiserver.resources import Propagation, Resource
 from tare.devcluster.apiserver.selection import Selection
 from tare.devcluster.apiserver.tables import render_table
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from tare.devcluster.faults import Faults
 
 __all__ = ["Handlers", "LogSource", "respond"]
-
-_TRUE = {"true", "1"}
 
 
 class LogSource(Protocol):
@@ -109,7 +108,7 @@ class Handlers:
     def _list(self, request: web.Request, target: Target) -> web.Response:
         query, resource = request.query, target.resource
         selection = Selection.parse(resource, target.namespace, query)
-        self._check_revision(query.get("resourceVersion", ""))
+        self._check_revision(whole_number(query, "resourceVersion") or 0)
         documents = [
             document
             for document in self._registry.store.all(resource.key, target.namespace)
@@ -121,14 +120,22 @@ class Handlers:
             return respond(_table(request, resource, documents, metadata))
         return respond(_list_of(resource, documents, metadata))
 
-    def _check_revision(self, wanted: str) -> None:
+    def _check_revision(self, wanted: int) -> None:
         current = self._registry.store.revision
-        if wanted.isdigit() and int(wanted) > current:
+        if wanted > current:
             raise errors.ApiError(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 "Timeout",
-                f"Too large resource version: {wanted}, current: {current}",
-                details={"retryAfterSeconds": 1},
+                f"Timeout: Too large resource version: {wanted}, current: {current}",
+                details={
+                    "causes": [
+                        {
+                            "reason": "ResourceVersionTooLarge",
+                            "message": "Too large resource version",
+                        }
+                    ],
+                    "retryAfterSeconds": 1,
+                },
             )
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
@@ -185,7 +192,7 @@ class Handlers:
                 "must be specified for an update",
                 0,
             )
-            raise errors.invalid(resource.group, resource.kind, target.name, [missing])
+            raise errors.invalid(resource.group, resource.plural, target.name, [missing])
         written = self._patcher.replace(target, document, request.query)
         return respond(written.document, HTTPStatus.OK, warnings)
 
@@ -267,7 +274,7 @@ def _page(
     if token := query.get("continue"):
         start = _read_token(token)
         documents = [item for item in documents if _position(item) > start]
-    limit = int(query.get("limit") or 0)
+    limit = whole_number(query, "limit") or 0
     if not limit or len(documents) <= limit:
         return documents
     page = documents[:limit]
@@ -309,18 +316,24 @@ async def _delete_options(request: web.Request) -> DeleteOptions:
     policy = body.get("propagationPolicy") or request.query.get("propagationPolicy")
     if policy is None and "orphanDependents" in body:
         policy = Propagation.ORPHAN if body["orphanDependents"] else Propagation.BACKGROUND
-    grace = body.get("gracePeriodSeconds", request.query.get("gracePeriodSeconds"))
-    try:
-        propagation = Propagation(policy) if policy else None
-    except ValueError as error:
-        allowed = ", ".join(Propagation)
-        raise errors.bad_request(f"propagationPolicy {policy} is not one of {allowed}") from error
+    grace = body.get("gracePeriodSeconds", whole_number(request.query, "gracePeriodSeconds"))
+    if policy and policy not in set(Propagation):
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [_unknown_policy(policy)])
+    propagation = Propagation(policy) if policy else None
     return DeleteOptions(
         uid=preconditions.get("uid", ""),
         resource_version=preconditions.get("resourceVersion", ""),
         propagation=propagation,
-        grace_seconds=None if grace is None else int(grace),
+        grace_seconds=grace,
         dry_run="All" in (body.get("dryRun") or ()) or _is_dry_run(request),
+    )
+
+
+def _unknown_policy(policy: str) -> errors.FieldError:
+    allowed = ", ".join(f'"{value}"' for value in ("Foreground", "Background", "Orphan", "nil"))
+    detail = f"supported values: {allowed}"
+    return errors.FieldError(
+        errors.FieldErrorType.NOT_SUPPORTED, "propagationPolicy", detail, policy
     )
 
 

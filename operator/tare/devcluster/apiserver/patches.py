@@ -47,6 +47,5 @@ def json_patch(document: Document, patch: Any) -> Document:
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "Invalid",
             "the server rejected our request due to an error in our request",
-            details={"causes": [{"reason": "UnexpectedServerResponse", "message": str(error)}]},
         ) from error
     return patched

@@ -34,6 +34,9 @@ _JSON = "application/json-patch+json"
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
+_NO_MANAGER = errors.FieldError(
+    errors.FieldErrorType.REQUIRED, "fieldManager", "is required for apply patch"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +94,7 @@ class Patcher:
         validation: FieldValidation,
     ) -> Patched:
         if not query.get("fieldManager"):
-            raise errors.bad_request(
-                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is '
-                "required for apply patch"
-            )
+            raise errors.invalid("meta.k8s.io", "PatchOptions", "", [_NO_MANAGER])
         resource = target.resource
         applied = check_kind(resource, patch)
         if "managedFields" in applied["metadata"]:

@@ -1,7 +1,7 @@
-"""The binary bodies of `kubectl create namespace`, `configmap`, `secret` and `serviceaccount`.
+"""The binary bodies of some kubectl commands: `create namespace`, `auth can-i` and the like.
 
-kubectl sends those four in protobuf and offers no other form, so they are decoded here by a table
-of field numbers. Answers are JSON, which every client accepts beside it. Other kinds get 415.
+kubectl sends those in protobuf and offers no other form, so they are decoded here by a table of
+field numbers. Answers are JSON, which every client accepts beside it. Other kinds get 415.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding ; the numbers are
 those of `generated.proto` in k8s.io/api and k8s.io/apimachinery.
 """
@@ -47,7 +47,16 @@ _METADATA: Final[_Fields] = {
     12: ("annotations", _Type.TEXTS),
 }
 _TYPE_META: Final[_Fields] = {1: ("apiVersion", _Type.TEXT), 2: ("kind", _Type.TEXT)}
+_ATTRIBUTES: Final[_Fields] = {
+    1: ("namespace", _Type.TEXT),
+    2: ("verb", _Type.TEXT),
+    3: ("group", _Type.TEXT),
+    5: ("resource", _Type.TEXT),
+    6: ("subresource", _Type.TEXT),
+    7: ("name", _Type.TEXT),
+}
 _KINDS: Final[Mapping[str, _Fields]] = {
+    "SelfSubjectAccessReview": {2: ("spec", {1: ("resourceAttributes", _ATTRIBUTES)})},
     "Namespace": {1: ("metadata", _METADATA)},
     "ServiceAccount": {1: ("metadata", _METADATA)},
     "ConfigMap": {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -147,6 +148,12 @@ class Registry:
     def _name(self, resource: Resource, namespace: str, document: Document) -> None:
         """Settle name and namespace, and drop what only the server may set."""
         metadata: dict[str, Any] = document.setdefault("metadata", {})
+        if metadata.get("resourceVersion"):
+            raise errors.ApiError(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "",
+                "resourceVersion should not be set on objects to be created",
+            )
         for field in SYSTEM_FIELDS:
             if field not in {"name", "namespace"}:
                 metadata.pop(field, None)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Selection"]
 
-_ALWAYS = frozenset({"metadata.name", "metadata.namespace"})
+_NAMESPACE = frozenset({"metadata.namespace"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Selection:
         if text := query.get("labelSelector"):
             predicates.append(label_selector(text))
         if text := query.get("fieldSelector"):
-            predicates.append(field_selector(text, _ALWAYS | resource.selectable))
+            predicates.append(field_selector(text, _selectable(resource)))
         if name:
             predicates.append(lambda document: document["metadata"]["name"] == name)
         return cls(namespace=namespace, predicates=tuple(predicates))
@@ -52,3 +52,8 @@ class Selection:
         if self.namespace not in {None, namespace}:
             return False
         return all(predicate(document) for predicate in self.predicates)
+
+
+def _selectable(resource: Resource) -> frozenset[str]:
+    own = frozenset({"metadata.name"})
+    return own | resource.selectable | (_NAMESPACE if resource.namespaced else frozenset())

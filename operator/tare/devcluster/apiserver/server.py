@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ApiServer", "AuditEntry"]
 
 _LOG = logging.getLogger(__name__)
+_MAX_AUDIT = 100_000
 _MAX_BODY = 3 * 1024 * 1024  # as the real server; above it answers 413
 _HEALTH = {"/healthz", "/livez", "/readyz"}
 _TOO_LARGE = ApiError(
@@ -49,7 +51,7 @@ class ApiServer:
         self._handlers = handlers
         self._runner: web.AppRunner | None = None
         self.port = port
-        self.requests: list[AuditEntry] = []
+        self.requests: deque[AuditEntry] = deque(maxlen=_MAX_AUDIT)
 
     async def start(self) -> None:
         """Listen; port 0 takes a free one, which later starts take again."""

@@ -53,7 +53,7 @@ class Store:
         self._log: defaultdict[ResourceKey, deque[Change]] = defaultdict(
             lambda: deque(maxlen=_LOG_LENGTH)
         )
-        self._floor: defaultdict[ResourceKey, int] = defaultdict(int)
+        self._floor: defaultdict[ResourceKey, int] = defaultdict(lambda: _FIRST_REVISION)
         self._uids: set[str] = set()
         self._listeners: defaultdict[ResourceKey | None, list[Listener]] = defaultdict(list)
         self._dependents: defaultdict[str, dict[str, tuple[ResourceKey, tuple[str, str]]]] = (

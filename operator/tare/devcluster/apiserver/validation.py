@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tare.devcluster.apiserver.cel import Rule, RuleError, escape, object_view
+from tare.devcluster.apiserver.cel import (
+    Context,
+    Rule,
+    RuleError,
+    context_of,
+    escape,
+    object_view,
+)
 from tare.devcluster.apiserver.errors import FieldError, FieldErrorType
 
 if TYPE_CHECKING:
@@ -122,15 +129,16 @@ def _invalid(path: str, value: Any, rule: str) -> FieldError:
 
 
 def _string(schema: Schema, value: str, path: str) -> Errors:
+    """Check a text; its first fault is the only one, as the real server reports it."""
     if schema.max_length is not None and len(value) > schema.max_length:
         unit = "byte" if schema.max_length == 1 else "bytes"
         detail = f"may not be more than {schema.max_length} {unit}"
         yield FieldError(FieldErrorType.TOO_LONG, path, detail)
-    if schema.min_length is not None and len(value) < schema.min_length:
+    elif schema.min_length is not None and len(value) < schema.min_length:
         yield _invalid(path, value, f"should be at least {schema.min_length} chars long")
-    if schema.pattern is not None and not schema.pattern.search(value):
+    elif schema.pattern is not None and not schema.pattern.search(value):
         yield _invalid(path, value, f"should match '{schema.pattern.pattern}'")
-    if schema.format == "date-time" and not _is_date_time(value):
+    elif schema.format == "date-time" and not _is_date_time(value):
         yield _invalid(path, value, f'must be of type date-time: "{value}"')
 
 
@@ -246,10 +254,13 @@ def _rules(schema: Schema, value: Any, old: Any, path: str) -> Errors:
     if value is None:
         return
     unchanged = old is not None and value == old
-    for rule in schema.rules:
-        if old is None if rule.transition else unchanged:
-            continue
-        yield from _ask(schema, rule, value, old, path)
+    asked = [
+        rule for rule in schema.rules if (old is not None if rule.transition else not unchanged)
+    ]
+    if asked:
+        context = context_of(value, old)
+        for rule in asked:
+            yield from _ask(schema, rule, context, path)
     match value:
         case dict():
             before = old if isinstance(old, dict) else {}
@@ -269,12 +280,12 @@ def _rules(schema: Schema, value: Any, old: Any, path: str) -> Errors:
             pass
 
 
-def _ask(schema: Schema, rule: Rule, value: Any, old: Any, path: str) -> Errors:
+def _ask(schema: Schema, rule: Rule, context: Context, path: str) -> Errors:
     where = path + rule.field_path
     try:
-        if rule.holds(value, old):
+        if rule.holds(context):
             return
-        message = rule.explain(value, old)
+        message = rule.explain(context)
     except RuleError as error:
         yield FieldError(FieldErrorType.INVALID, path, str(error), schema.type)
         return

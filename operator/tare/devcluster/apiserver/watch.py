@@ -17,7 +17,8 @@ import orjson
 from aiohttp import web
 
 from tare.devcluster.apiserver.documents import Document
-from tare.devcluster.apiserver.errors import expired
+from tare.devcluster.apiserver.errors import FieldError, FieldErrorType, expired, invalid
+from tare.devcluster.apiserver.queries import whole_number
 from tare.devcluster.apiserver.store import Change, ChangeType
 
 if TYPE_CHECKING:
@@ -30,7 +31,11 @@ __all__ = ["Watch", "WatchOptions"]
 _DEFAULT_SECONDS = 1800.0
 _BOOKMARK_SECONDS = 60.0
 _BOOKMARK_BEFORE_END = 2.0
-_FROM_ANY = ("", "0")
+_NO_MATCH = FieldError(
+    FieldErrorType.FORBIDDEN,
+    "resourceVersionMatch",
+    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+)
 _END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
 
 Encoder = Callable[[Document], Document]
@@ -41,19 +46,23 @@ Encoder = Callable[[Document], Document]
 class WatchOptions:
     """What a watch's query says beside its selectors."""
 
-    revision: str
+    revision: int
+    """0: begin with what is there."""
     bookmarks: bool
     initial_events: bool
     seconds: float
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> WatchOptions:
-        """Read a query."""
+        """Read a query; 422 for initial events without the match they need."""
+        wants_initial = query.get("sendInitialEvents") in {"true", "1"}
+        if wants_initial and query.get("resourceVersionMatch") != "NotOlderThan":
+            raise invalid("meta.k8s.io", "ListOptions", "", [_NO_MATCH])
         return cls(
-            revision=query.get("resourceVersion", ""),
+            revision=whole_number(query, "resourceVersion") or 0,
             bookmarks=query.get("allowWatchBookmarks") in {"true", "1"},
-            initial_events=query.get("sendInitialEvents") in {"true", "1"},
-            seconds=float(query.get("timeoutSeconds") or _DEFAULT_SECONDS),
+            initial_events=wants_initial,
+            seconds=float(whole_number(query, "timeoutSeconds") or _DEFAULT_SECONDS),
         )
 
 
@@ -103,14 +112,14 @@ class Watch:
     def _begin(self) -> bool:
         """Queue what the client has to see first; False when the stream ends with that."""
         options, store = self._options, self._registry.store
-        if options.initial_events or options.revision in _FROM_ANY:
+        if options.initial_events or not options.revision:
             for document in store.all(self._resource.key, self._selection.namespace):
                 if self._selection.matches(document):
                     self._queue(ChangeType.ADDED, document)
             if options.initial_events:
                 self._queue_bookmark(_END_OF_INITIAL)
             return True
-        changes = store.since(self._resource.key, int(options.revision))
+        changes = store.since(self._resource.key, options.revision)
         if changes is None:
             error = expired(f"too old resource version: {options.revision} ({store.revision})")
             self._pending.append({"type": "ERROR", "object": error.to_status()})
@@ -161,6 +170,8 @@ class Watch:
         bookmark = min(loop.time() + _BOOKMARK_SECONDS, end - _BOOKMARK_BEFORE_END)
         while True:
             await self._flush(response, encode)
+            if self.silent:
+                await loop.create_future()  # until the client gives up
             now = loop.time()
             if not alive or now >= end:
                 return

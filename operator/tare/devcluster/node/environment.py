@@ -92,7 +92,12 @@ def _secret(registry: Registry, namespace: str, reference: Document) -> Mapping[
         _require_optional(reference, "secret")
         return None
     data = document.get("data") or {}
-    return {key: base64.b64decode(value).decode() for key, value in data.items()}
+    return {key: _bytes_as_text(value) for key, value in data.items()}
+
+
+def _bytes_as_text(value: str) -> str:
+    """Decode so that `subprocess` gives the process the very bytes again."""
+    return base64.b64decode(value).decode(errors="surrogateescape")
 
 
 def _config_map(

@@ -38,8 +38,7 @@ class Kubelet:
     async def close(self) -> None:
         """End all pods: SIGTERM first, SIGKILL after two seconds."""
         for pod in self._pods.values():
-            if pod.container is not None:
-                pod.container.stop()
+            pod.terminate(_CLOSE_SECONDS)
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=_CLOSE_SECONDS)
         for pod in self._pods.values():

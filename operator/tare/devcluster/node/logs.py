@@ -12,6 +12,7 @@ from aiohttp import web
 
 from tare.devcluster.apiserver.documents import Clock, Document, format_micro_time
 from tare.devcluster.apiserver.errors import bad_request
+from tare.devcluster.apiserver.queries import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,8 +134,8 @@ class PodLogs:
 def _recent(
     lines: list[tuple[datetime, bytes]], query: Mapping[str, str], now: datetime
 ) -> list[tuple[datetime, bytes]]:
-    if seconds := query.get("sinceSeconds"):
-        start = now - timedelta(seconds=int(seconds))
+    if seconds := whole_number(query, "sinceSeconds"):
+        start = now - timedelta(seconds=seconds)
         return [line for line in lines if line[0] >= start]
     return lines
 
@@ -142,9 +143,9 @@ def _recent(
 def _tail(
     lines: list[tuple[datetime, bytes]], query: Mapping[str, str]
 ) -> list[tuple[datetime, bytes]]:
-    if (count := query.get("tailLines")) is None:
+    if (count := whole_number(query, "tailLines")) is None:
         return lines
-    return lines[-int(count) :] if int(count) else []
+    return lines[-count:] if count else []
 
 
 def _render(lines: list[tuple[datetime, bytes]], *, with_time: bool) -> Iterator[bytes]:

@@ -48,6 +48,8 @@ class NodeServices:
     """Image -> entrypoint of the local process."""
     runners: Mapping[str, Runner]
     """Image -> coroutine that plays the pod."""
+    directory: str
+    """Where processes are started: empty, and gone with the cluster."""
 
 
 class NodePod:
@@ -216,7 +218,13 @@ class NodePod:
             return RunnerContainer(runner, context)
         argv = [*(command or self._services.images[image]), *arguments]
         hostname = {"HOSTNAME": self._pod["spec"].get("hostname", metadata["name"])}
-        return ProcessContainer(argv, hostname | dict(environment), log, self._services.guardian)
+        return ProcessContainer(
+            argv,
+            hostname | dict(environment),
+            log,
+            self._services.guardian,
+            self._services.directory,
+        )
 
     async def _obey(self) -> None:
         """Pass the order to end on to the container."""

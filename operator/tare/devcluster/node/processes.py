@@ -79,6 +79,7 @@ class ProcessContainer(Container):
         environment: Mapping[str, str],
         log: LogBuffer,
         watcher: Guardian,
+        directory: str,
     ) -> None:
         self._log = log
         self._guardian = watcher
@@ -91,6 +92,7 @@ class ProcessContainer(Container):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=_base_environment() | dict(environment),
+                cwd=directory,
                 process_group=0,
             )
         except OSError as error:

@@ -15,6 +15,7 @@ __all__ = ["CONTROLLER_UID", "JOB_NAME", "check_job", "create_job", "fill_job"]
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 _NO_LIMIT = 2**31 - 1
+_LEFT_OUT = ("managedBy", "podFailurePolicy", "successPolicy")
 _FIXED = ("completions", "selector", "template", "completionMode", "backoffLimitPerIndex")
 
 
@@ -69,6 +70,11 @@ def check_job(new: Document, old: Document | None) -> list[FieldError]:
             if (value := spec.get(field)) != old["spec"].get(field)
         ]
     errors = list(check_pod_spec(spec["template"]["spec"], "spec.template.spec"))
+    errors += [
+        FieldError(FieldErrorType.FORBIDDEN, f"spec.{field}", "the devcluster does not do that")
+        for field in _LEFT_OUT
+        if field in spec
+    ]
     indexed = spec["completionMode"] == "Indexed"
     if indexed and "completions" not in spec:
         detail = "when completion mode is Indexed"

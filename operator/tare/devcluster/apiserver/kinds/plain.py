@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from typing import TYPE_CHECKING
 
-from tare.devcluster.apiserver.errors import FieldError, FieldErrorType
+from tare.devcluster.apiserver.errors import FieldError, FieldErrorType, bad_request
 
 if TYPE_CHECKING:
     from tare.devcluster.apiserver.documents import Document
@@ -16,7 +17,15 @@ _MAX_DATA = 1024 * 1024
 
 
 def fill_secret(document: Document) -> None:
-    """Move `stringData` into `data`, which is what is stored."""
+    """Move `stringData` into `data`, which is what is stored; 400 for data that is not base64."""
+    for key, value in (document.get("data") or {}).items():
+        try:
+            base64.b64decode(value or "", validate=True)
+        except binascii.Error as error:
+            raise bad_request(
+                'Secret in version "v1" cannot be handled as a Secret: '
+                f"illegal base64 data in {key}: {error}"
+            ) from error
     texts = document.pop("stringData", None) or {}
     if texts:
         encoded = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
