@@ -84,7 +84,8 @@ def _load_stopped(draft: Draft, verdict: Verdict) -> bool:
     if draft.facts.now - verdict.at > STOP_PATIENCE:
         return True
     ended = {pod.uid for pod in draft.pods if pod.ended}
-    return all(_silent(worker, ended) for worker in draft.workers.values())
+    known = draft.facts.workers.get(draft.current.key, {})
+    return all(_silent(worker, ended) for worker in known.values())
 
 
 def _silent(worker: WorkerView, ended: set[str]) -> bool:

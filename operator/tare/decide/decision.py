@@ -91,7 +91,8 @@ def _settle(draft: Draft, end: End | None) -> bool:
 def _untouched(draft: Draft) -> bool:
     """Nothing of the attempt exists outside the status."""
     key = draft.current.key
-    started = key in draft.facts.jobs or draft.workers or draft.current.verdict
+    known = draft.facts.workers.get(key)
+    started = key in draft.facts.jobs or known or draft.current.verdict
     return not started and not draft.current.may_profile
 
 
@@ -156,6 +157,7 @@ def _next(draft: Draft) -> End | None:
     if draft.attempt is None and not _blocked(draft):
         cell, trial = trials[0]
         draft.attempt = Attempt(key=TrialKey(cell, trial, 1), started=draft.facts.now)
+        _measure(draft)
     return None
 
 
@@ -190,7 +192,11 @@ def _suspension(draft: Draft, end: End | None) -> None:
 
 def _accepted(draft: Draft) -> str:
     cells, trials = len(draft.run.cells), draft.run.spec.trials.count
-    return f"{cells} cells × {trials} trials"
+    return f"{_count(cells, 'cell')} × {_count(trials, 'trial')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _said(draft: Draft) -> bool:

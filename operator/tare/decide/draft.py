@@ -18,7 +18,7 @@ from tare.decide.facts import Facts, Op, OpKind, OpView, Run, WorkerView
 from tare.measure.messages import Command, CommandKind
 
 if TYPE_CHECKING:
-    from tare.decide.children import PodView
+    from tare.decide.children import PodView, TrialKey
     from tare.decide.conditions import Conditions
     from tare.decide.records import Cell
     from tare.plan.order import PhaseKind
@@ -55,7 +55,20 @@ class Draft:
     @property
     def workers(self) -> dict[int, WorkerView]:
         """Workers of the attempt that registered, by index."""
-        return dict(self.facts.workers.get(self.current.key, {}))
+        return self.workers_of(self.current.key)
+
+    def workers_of(self, key: TrialKey) -> dict[int, WorkerView]:
+        """Workers of an attempt's Job.
+
+        A Job that was deleted before its turn leaves workers behind that say goodbye for a second
+        or two; they are not those of the Job that takes its name afterwards.
+        """
+        job = self.facts.jobs.get(key)
+        foreign = {
+            pod.uid for pod in self.facts.pods if pod.job and (not job or pod.job != job.uid)
+        }
+        known = self.facts.workers.get(key, {})
+        return {index: w for index, w in known.items() if w.pod_uid not in foreign}
 
     @property
     def pods(self) -> tuple[PodView, ...]:

@@ -49,9 +49,11 @@ def _conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         bad = status == ("True" if kind in _GOOD_WHEN_FALSE else "False")
         if kind == ConditionType.FINISHED:
             bad = after.get("phase") in ("Failed", "PartiallyFailed")
-        message = f"{kind}={status}"
-        if condition["message"]:
-            message += f": {condition['message']}"
+        if kind == ConditionType.MEASUREMENT_SOUND and not bad:
+            continue
+        message = condition["message"] or f"{kind} is {status}"
+        if kind == ConditionType.FINISHED:
+            message = f"{after.get('phase')}: {message}"
         yield Event(reason=condition["reason"], message=message, warning=bad)
 
 

@@ -102,7 +102,7 @@ def _reason(draft: Draft, end: End | None) -> Reason | None:
 def _progress(draft: Draft, outcomes: Sequence[CellOutcome]) -> dict[str, Any]:
     done = [o for o in outcomes if o.state not in (CellState.PENDING, CellState.RUNNING)]
     failed = [o for o in done if o.state is not CellState.MEASURED]
-    share = len(draft.facts.records) / max(len(draft.run.schedule), 1)
+    share = _share(draft)
     progress: dict[str, Any] = {
         "cells": f"{len(done)}/{len(outcomes)}",
         "cellsDone": len(done),
@@ -120,6 +120,14 @@ def _progress(draft: Draft, outcomes: Sequence[CellOutcome]) -> dict[str, Any]:
         elapsed = max(0.0, draft.facts.now - draft.run.start_time)
         progress["etaSeconds"] = int(elapsed / share * (1 - share))
     return progress
+
+
+def _share(draft: Draft) -> float:
+    """Part of the schedule that is over: measured, or of a cell that is not measured further."""
+    records = draft.facts.records
+    lost = {record.cell for record in records.values() if record.state is not CellState.MEASURED}
+    over = [place for place in draft.run.schedule if place in records or place[0] in lost]
+    return len(over) / max(len(draft.run.schedule), 1)
 
 
 def _summary(outcomes: Sequence[CellOutcome], verdict: RunVerdict) -> dict[str, Any]:

@@ -48,8 +48,7 @@ def spawn(draft: Draft) -> bool:
         if draft.current.reset is not None:
             return draft.fault(Reason.WORKER_LOST, "the workers' Job went while they were at work")
         draft.act(CreateJob(key))
-        if refused:
-            draft.condition(ConditionType.WORKERS_READY, False, *_absence(draft))
+        _say_absent(draft)
         return _late(draft) and draft.wait("the workers' Job")
     return True
 
@@ -70,17 +69,7 @@ def register(draft: Draft) -> bool:
             f"{here} of {wanted} workers registered",
         )
         return True
-    job = draft.facts.jobs.get(draft.current.key)
-    queued = job is not None and job.suspended
-    reason, message = _absence(draft)
-    if queued:
-        reason, message = Reason.QUEUED, "the Job is suspended: it waits in its queue"
-    draft.condition(
-        ConditionType.WORKERS_READY,
-        False,
-        reason,
-        f"{here} of {wanted} workers registered" + (f": {message}" if message else ""),
-    )
+    _say_absent(draft)
     return draft.wait("workers to start")
 
 
@@ -98,9 +87,10 @@ def prestart(draft: Draft, following: TrialKey | None) -> bool:
     next_workers = draft.run.cells[following.cell].spec.workers.replicas
     if following in draft.facts.jobs_refused:
         return True
-    if following not in draft.facts.jobs and not draft.facts.workers.get(following):
+    here = draft.workers_of(following)
+    if following not in draft.facts.jobs and not here:
         draft.act(CreateJob(following))
-    if len(draft.facts.workers.get(following, {})) >= next_workers:
+    if len(here) >= next_workers:
         return True
     return draft.wait("the next trial's workers to start")
 
@@ -122,6 +112,17 @@ def take_back(draft: Draft, following: TrialKey | None) -> bool:
         draft.act(TakeBack(job.name, job.uid))
         return True
     return False
+
+
+def _say_absent(draft: Draft) -> None:
+    """State that workers are missing, and why."""
+    wanted, here = draft.cell.spec.workers.replicas, len(draft.workers)
+    job = draft.facts.jobs.get(draft.current.key)
+    reason, message = _absence(draft)
+    if job is not None and job.suspended:
+        reason, message = Reason.QUEUED, "the Job is suspended: it waits in its queue"
+    text = f"{here} of {wanted} workers registered" + (f": {message}" if message else "")
+    draft.condition(ConditionType.WORKERS_READY, False, reason, text)
 
 
 def _waited(draft: Draft, job: JobView | None) -> float:

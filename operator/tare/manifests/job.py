@@ -15,7 +15,7 @@ from tare.decide.children import TrialKey
 from tare.manifests.metadata import Owner, child_metadata, trial_labels
 from tare.manifests.secret import TOKEN_KEY, token_secret_name
 from tare.measure.wire import encode
-from tare.net.auth import Header, env_entries
+from tare.net.auth import Header, SecretKey, env_entries, secret_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,9 +50,17 @@ def build_job(
     workers: Workers,
     worker_image: WorkerImage,
     headers: Sequence[Header] = (),
+    authority: SecretKey | None = None,
     queue_name: str = "",
 ) -> dict[str, Any]:
-    """Build the Job of the attempt that `order` describes."""
+    """Build the Job of the attempt that `order` describes.
+
+    The kubelet puts secret headers, and the certificate of the target's `authority`, into the
+    variables that the order names.
+    """
+    secrets = [*env_entries(headers)]
+    if authority is not None:
+        secrets.append(secret_entry(names.ENV_AUTHORITY, authority))
     key = TrialKey(order.cell, order.trial, order.attempt)
     labels = trial_labels(owner, key)
     job_labels = {**labels, names.LABEL_QUEUE: queue_name} if queue_name else labels
@@ -65,7 +73,7 @@ def build_job(
             "completions": workers.replicas,
             "parallelism": workers.replicas,
             "backoffLimitPerIndex": 0,
-            "template": _pod_template(owner, order, labels, workers, worker_image, headers),
+            "template": _pod_template(owner, order, labels, workers, worker_image, secrets),
         },
     }
 
@@ -76,7 +84,7 @@ def _pod_template(
     labels: dict[str, str],
     workers: Workers,
     worker_image: WorkerImage,
-    headers: Sequence[Header],
+    secrets: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -88,7 +96,7 @@ def _pod_template(
             "runAsUser": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(owner, order, workers, worker_image, headers)],
+        "containers": [_container(owner, order, workers, worker_image, secrets)],
     }
     spec.update(_placement(workers))
     # A sidecar would keep the pod running and sit between client and server; users can turn it on.
@@ -102,7 +110,7 @@ def _container(
     order: WorkOrder,
     workers: Workers,
     worker_image: WorkerImage,
-    headers: Sequence[Header],
+    secrets: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
     token = {"name": token_secret_name(owner), "key": TOKEN_KEY}
     env: list[dict[str, Any]] = [
@@ -112,7 +120,7 @@ def _container(
         {"name": names.ENV_TOKEN, "valueFrom": {"secretKeyRef": token}},
         {"name": names.ENV_POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": names.ENV_POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
-        *env_entries(headers),
+        *secrets,
     ]
     return {
         "name": names.CONTAINER_WORKER,

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tare.api import names
 from tare.measure.rows import rows_of_trial
 from tare.plan.order import (
     DatasetOrder,
@@ -14,6 +15,7 @@ from tare.plan.order import (
     PhaseOrder,
     RampOrder,
     TargetOrder,
+    TlsOrder,
     WorkOrder,
 )
 from tare.plan.schedule import most_requests
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tare.api.dataset import Dataset, TokenLengths
-    from tare.api.endpoint import Endpoint
+    from tare.api.endpoint import Endpoint, Tls
     from tare.api.phases import Phase
     from tare.api.spec import BenchmarkRunSpec
     from tare.decide.children import TrialKey
@@ -77,6 +79,7 @@ def build_target(endpoint: Endpoint, address: Address, headers: Sequence[Header]
     return TargetOrder(
         urls=address.urls,
         host=address.host,
+        tls=_tls(endpoint.tls),
         model=endpoint.model,
         type=endpoint.type,
         streaming=endpoint.streaming,
@@ -86,6 +89,15 @@ def build_target(endpoint: Endpoint, address: Address, headers: Sequence[Header]
         extra_body=endpoint.extra_body,
         request_timeout=endpoint.request_timeout_seconds,
         idle_timeout=endpoint.idle_timeout_seconds,
+    )
+
+
+def _tls(tls: Tls | None) -> TlsOrder | None:
+    if tls is None:
+        return None
+    return TlsOrder(
+        authority_env=names.ENV_AUTHORITY if tls.ca_secret_ref is not None else None,
+        verify=not tls.insecure_skip_verify,
     )
 
 

@@ -19,8 +19,12 @@ TOKEN_KEY = "token"  # noqa: S105 - the key in the Secret, not its value
 
 
 def run_token(operator_key: bytes, run_uid: str) -> str:
-    """Bearer token of a run's workers: HMAC-SHA256 of the run's UID under the operator's key."""
-    return hmac.new(operator_key, run_uid.encode(), hashlib.sha256).hexdigest()
+    """Bearer token of a run's workers: the run's UID, and its HMAC-SHA256 under the operator's key.
+
+    The UID is in front so that a token can be checked before a message is read.
+    """
+    digest = hmac.new(operator_key, run_uid.encode(), hashlib.sha256).hexdigest()
+    return f"{run_uid}.{digest}"
 
 
 def token_secret_name(owner: Owner) -> str:

@@ -109,7 +109,7 @@ class AttemptBook:
 
         Raises:
             AttemptOverError: nobody waits for its attempt.
-            IndexTakenError: another pod holds its index.
+            IndexTakenError: another pod holds its index, and may send load.
         """
         who = message.worker
         key = _key(who)
@@ -118,7 +118,9 @@ class AttemptBook:
         attempt = self._attempts.setdefault(key, _Attempt())
         known = attempt.workers.get(who.index)
         if known is not None and known.who.pod_uid != who.pod_uid:
-            raise IndexTakenError
+            if known.state is not WorkerState.STOPPED:
+                raise IndexTakenError
+            known = None  # it has said goodbye, and its Job was created again
         if known is None:
             attempt.workers[who.index] = _Entry(
                 who=who, state=message.state, phase=message.phase, heard=self._clock.now()
@@ -161,7 +163,8 @@ class AttemptBook:
             self._on_change()
         stored = self._attempts[_key(entry.who)].stored
         try:
-            await asyncio.wait_for(stored.wait(), HOLD)
+            async with asyncio.timeout(HOLD):
+                await stored.wait()
         except TimeoutError:
             entry.heard = self._clock.now()
         return stored.is_set()
@@ -234,7 +237,8 @@ class AttemptBook:
         held: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         entry.held = held
         try:
-            return await asyncio.wait_for(held, HOLD)
+            async with asyncio.timeout(HOLD):
+                return await held
         except TimeoutError:
             return _IDLE
         finally:

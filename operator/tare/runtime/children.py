@@ -37,21 +37,24 @@ class Children:
         """Pods, those that vanished among them."""
         return tuple(self._pods.values())
 
-    def see_job(self, document: Document, *, deleted: bool = False) -> None:
-        """Take in a Job from a watch event or an answer."""
+    def see_job(self, document: Document, *, deleted: bool = False) -> bool:
+        """Take in a Job from a watch event or an answer; True when that says anything new."""
         view = job_view(document)
         if view is None:
-            return
+            return False
         if deleted:
-            self._jobs.pop(view.uid, None)
-        else:
-            self._jobs[view.uid] = view
+            return self._jobs.pop(view.uid, None) is not None
+        before, self._jobs[view.uid] = self._jobs.get(view.uid), view
+        return view != before
 
-    def see_pod(self, document: Document, *, deleted: bool = False) -> None:
-        """Take in a pod; one that was deleted stays known as ended."""
+    def see_pod(self, document: Document, *, deleted: bool = False) -> bool:
+        """Take in a pod, one that was deleted as ended; True when that says anything new."""
         view = pod_view(document)
-        if view is not None:
-            self._pods[view.uid] = _vanished(view) if deleted else view
+        if view is None:
+            return False
+        after = _vanished(view) if deleted else view
+        before, self._pods[view.uid] = self._pods.get(view.uid), after
+        return after != before
 
     def job_deleted(self, uid: str) -> None:
         """Note that a delete was accepted, before the watch says so."""

@@ -50,7 +50,7 @@ RELIST = 15.0
 RELIST_SOON = 2.0
 """The same while a Job lacks pods: why they are refused stands in Events, which nobody watches."""
 PROGRESS = 5.0
-"""Seconds between status writes that only change the progress."""
+"""Seconds between status writes that only change the progress, or a condition's message."""
 OVERDUE = 180.0
 """Seconds without a pass after which the process counts as unhealthy; the API server's time-outs
 and our pauses stay below."""
@@ -187,6 +187,8 @@ class Driver:
         context.metrics.decision_seconds.observe(context.clock.now() - began)
         changed = await self._write(decision.status)
         self._restarted = False
+        if not decision.finished:
+            self._expect(decision)
         if changed:
             await post_events(context, self.owner, decision.events)
             publish(context.metrics, self.owner, self._document)
@@ -194,15 +196,16 @@ class Driver:
             await context.claims.release(self.owner)
         if decision.finished:
             return True
-        self._expect(decision)
         for action in decision.actions:
             self._keep(await self._effects.perform(action, self._document))
         if run.deleting and not decision.actions and not self._guarded:
             return True
         if not changed and not self._achieved(decision):
             self._operations.show_live(run.attempt)
+            # Not `wait_for`: it hands a wake-up over in three turns of a loop that may be busy.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), TICK)
+                async with asyncio.timeout(TICK):
+                    await self._wake.wait()
         return False
 
     async def _claim(self, run: Run) -> None:
@@ -283,12 +286,12 @@ class Driver:
             await self._operations.look_for_trouble(self.children.jobs)
 
     async def _write(self, status: Mapping[str, Any]) -> bool:
-        """Write the status when it changed; progress alone only now and then."""
+        """Write the status when it changed; progress and messages alone only now and then."""
         before, status = self._status, self._writer.fitting(status)
         if before == status:
             return False
         now = self._context.clock.now()
-        quiet = _without_progress(before) == _without_progress(status)
+        quiet = _essence(before) == _essence(status)
         if quiet and now - self._written < PROGRESS:
             return False
         self._keep(await self._writer.write(self._document, status))
@@ -302,8 +305,10 @@ def _version(document: Document) -> int:
     return int(document["metadata"]["resourceVersion"])
 
 
-def _without_progress(status: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in status.items() if key != "progress"}
+def _essence(status: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written at once: all but the progress and what conditions say in words."""
+    conditions = [{**condition, "message": ""} for condition in status.get("conditions") or ()]
+    return {**status, "progress": None, "conditions": conditions}
 
 
 def _why(error: Exception) -> str:

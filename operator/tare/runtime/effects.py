@@ -37,6 +37,7 @@ from tare.manifests.job import build_job
 from tare.manifests.order import build_order
 from tare.manifests.secret import build_token_secret, run_token
 from tare.net.auth import headers_of
+from tare.runtime.target import authority_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,8 +69,9 @@ class Effects:
         self._children = children
         self._operations = operations
         self._has_secret = False
-        self.prestart = True
-        """False once pods of a next trial had to be taken back."""
+        # Workers that go straight to the pods must know those of their own trial.
+        self.prestart = all(cell.spec.endpoint.via == "Service" for cell in accepted.cells)
+        """False too once pods of a next trial had to be taken back."""
         self.jobs_refused: dict[TrialKey, str] = {}
         """Why the API server refused the Jobs of attempts, where it did."""
 
@@ -94,10 +96,10 @@ class Effects:
         return document
 
     async def _create_job(self, key: TrialKey) -> None:
-        address = await self._operations.address()
         cell = self._accepted.cells[key.cell]
-        endpoint = cell.spec.endpoint.model_dump(by_alias=True, exclude_none=True)
-        headers = headers_of(endpoint)
+        endpoint = cell.spec.endpoint
+        address = await self._operations.address(endpoint)
+        headers = headers_of(endpoint.model_dump(by_alias=True, exclude_none=True))
         order = build_order(
             self._owner,
             key,
@@ -112,6 +114,7 @@ class Effects:
             workers=cell.spec.workers,
             worker_image=self._context.settings.worker,
             headers=headers,
+            authority=authority_of(endpoint),
             queue_name=self._accepted.spec.queue_name,
         )
         try:

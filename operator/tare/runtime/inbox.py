@@ -31,6 +31,11 @@ MAX_MESSAGE = 64 * 2**20
 """Bytes; a result with 50,000 request rows has about 5 MB."""
 
 
+_WRONG_TOKEN = "wrong token for this run"  # noqa: S105 - what a wrong one is told
+_MAX_TEXT = 512
+"""Characters of a refusal: it repeats the value that was sent."""
+
+
 class _Message(Protocol):
     @property
     def worker(self) -> Identity: ...
@@ -98,22 +103,30 @@ class Inbox:
         return _json(ResultReply(stored=await book.result(message)))
 
     async def _read(self, request: web.Request, kind: type[M]) -> tuple[M, AttemptBook]:
-        """Decode a message, check its token, find its run's book."""
+        """Check the token, before anything is read; then decode, and find the run's book."""
+        uid = self._authenticated(request)
         message = decode(kind, await request.read())
-        uid = message.worker.run_uid
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        # aiohttp reads bytes that are no UTF-8 as surrogates, which would not encode otherwise.
-        sent = given.encode(errors="surrogateescape")
-        if not hmac.compare_digest(sent, run_token(self._key, uid).encode()):
-            raise web.HTTPUnauthorized(text="wrong token for this run")
+        if message.worker.run_uid != uid:
+            raise web.HTTPUnauthorized(text=_WRONG_TOKEN)
         book = self._books.get(uid)
         if book is None or not book.informed:
             raise web.HTTPServiceUnavailable(text="no driver for this run yet")
         return message, book
 
+    def _authenticated(self, request: web.Request) -> str:
+        """UID of the run whose token was sent."""
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        # aiohttp reads bytes that are no UTF-8 as surrogates, which would not encode otherwise.
+        sent = given.encode(errors="surrogateescape")
+        uid = given.rpartition(".")[0]
+        expected = run_token(self._key, uid.encode(errors="replace").decode())
+        if not hmac.compare_digest(sent, expected.encode()):
+            raise web.HTTPUnauthorized(text=_WRONG_TOKEN)
+        return uid
+
 
 def _text(status: int, text: str) -> web.Response:
-    return web.Response(status=status, text=text)
+    return web.Response(status=status, text=text[:_MAX_TEXT])
 
 
 def _json(value: object) -> web.Response:

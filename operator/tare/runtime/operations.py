@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
+    from tare.api.endpoint import Endpoint
     from tare.decide.acceptance import Accepted
     from tare.decide.children import JobView, TrialKey
     from tare.manifests.metadata import Owner
@@ -117,9 +118,9 @@ class Operations:
         phase = cell.spec.phases[reports[0].phase].name
         show_live(self._context.metrics, self._owner, cell=cell.name, phase=phase, reports=reports)
 
-    async def address(self) -> Address:
-        """Where the load goes; found by the preflight."""
-        return await self._target.address(self._accepted.spec.endpoint)
+    async def address(self, endpoint: Endpoint) -> Address:
+        """Where a cell's load goes; found by the preflight."""
+        return await self._target.address(endpoint)
 
     async def members(self) -> frozenset[str]:
         """What makes this run's target the same as another's."""

@@ -69,18 +69,20 @@ class Operator:
         return task
 
     def see_child(self, plural: str, document: Document, event: str | None) -> None:
-        """Take in a Job or a pod of a run; `event` is None where a watch began with a LIST."""
+        """Take in a Job or a pod of a run; `event` is None where a watch began with a LIST.
+
+        Most events of a pod change nothing that a decision looks at, and wake nobody.
+        """
         uid = (document["metadata"].get("labels") or {}).get(names.LABEL_RUN_UID)
         driver = self._drivers.get(uid or "")
         if driver is None:
             return
-        if plural == "jobs":
-            driver.children.see_job(document, deleted=event == "DELETED")
-        else:
-            driver.children.see_pod(document, deleted=event == "DELETED")
+        see = driver.children.see_job if plural == "jobs" else driver.children.see_pod
+        is_news = see(document, deleted=event == "DELETED")
         if event is None:
             driver.list_again()
-        driver.wake()
+        if is_news or event is None:
+            driver.wake()
 
     async def exit(self) -> None:
         """End the drivers without touching their runs: the next process goes on with them."""

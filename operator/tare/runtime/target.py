@@ -1,34 +1,41 @@
 """The model service of one run: `endpoint`'s functions with the run's settings and headers.
 
-Headers with secret values are read once and kept in memory: a namespace that is being deleted may
-lose its Secrets before the profiler was stopped. The address found last is kept too, for the Jobs.
+Secrets (headers, the certificate's authority) are read once and kept in memory: a namespace that is
+being deleted may lose them before the profiler was stopped. The address found last is kept too, for
+the Jobs.
 """
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from tare.api.reasons import Reason
 from tare.decide.facts import ResetResult
 from tare.endpoint import discovery
 from tare.endpoint import preflight as preflights
+from tare.endpoint.client import ControlClient
 from tare.endpoint.errors import TargetError
 from tare.endpoint.hooks.profiler import start_profiler, stop_profiler
 from tare.endpoint.hooks.reset import reset
 from tare.endpoint.scrape import scrape
-from tare.endpoint.secrets import read_headers
+from tare.endpoint.secrets import read_headers, read_text
 from tare.kube.errors import Unavailable
 from tare.manifests.order import Address, build_target
 from tare.measure.hooks import HookKind, HookReport, PreflightReport, Replica, Replicas
-from tare.net.auth import Header, headers_of
+from tare.net.auth import Header, SecretKey, headers_of
+from tare.net.tls import BadAuthorityError, client_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import ssl
+    from collections.abc import AsyncIterator, Callable
 
-    from tare.api.endpoint import Endpoint, ServiceTarget
+    from tare.api.endpoint import Endpoint, ServiceTarget, Tls
+    from tare.endpoint.client import Control
     from tare.manifests.metadata import Owner
     from tare.runtime.context import Context
 
-__all__ = ["TargetService"]
+__all__ = ["TargetService", "authority_of"]
 
 
 class TargetService:
@@ -38,6 +45,7 @@ class TargetService:
         self._context = context
         self._owner = owner
         self._headers: dict[tuple[Header, ...], dict[str, str]] = {}
+        self._authorities: dict[SecretKey, str] = {}
         self._addresses: dict[tuple[str, ...], Address] = {}
 
     async def address(self, endpoint: Endpoint) -> Address:
@@ -79,17 +87,19 @@ class TargetService:
 
         async def find() -> preflights.Target:
             await self._discover(endpoint)
-            headers = headers_of(_document(endpoint))
-            order = build_target(endpoint, await self.address(endpoint), headers)
-            return preflights.Target(order=order, headers=await self._resolved(endpoint))
+            given = headers_of(_document(endpoint))
+            order = build_target(endpoint, await self.address(endpoint), given)
+            headers, http = await stack.enter_async_context(self._access(endpoint))
+            return preflights.Target(order=order, headers=headers, http=http)
 
-        return await preflights.preflight(
-            find,
-            ready_timeout=endpoint.ready_timeout_seconds,
-            http=self._context.control,
-            clock=self._context.clock,
-            tell=tell,
-        )
+        async with AsyncExitStack() as stack:
+            return await preflights.preflight(
+                find,
+                ready_timeout=endpoint.ready_timeout_seconds,
+                http=self._context.control,
+                clock=self._context.clock,
+                tell=tell,
+            )
 
     async def reset(self, endpoint: Endpoint) -> ResetResult:
         """Find the replicas and, when the run asks for it, empty the cache of each."""
@@ -98,21 +108,20 @@ class TargetService:
         if settings is None or not replicas.ready:
             return ResetResult(replicas=replicas, report=None)
         try:
-            headers = await self._resolved(endpoint)
+            async with self._access(endpoint) as (headers, http):
+                report = await reset(
+                    replicas,
+                    path=settings.path,
+                    timeout=settings.timeout_seconds,
+                    max_retry=settings.max_retry_seconds,
+                    headers=headers,
+                    host=replicas.service_host,
+                    server=endpoint.server,
+                    http=http,
+                    clock=self._context.clock,
+                )
         except TargetError as error:
-            unsaid = _unsaid(HookKind.RESET, error, replicas.ready)
-            return ResetResult(replicas=replicas, report=unsaid)
-        report = await reset(
-            replicas,
-            path=settings.path,
-            timeout=settings.timeout_seconds,
-            max_retry=settings.max_retry_seconds,
-            headers=headers,
-            host=replicas.service_host,
-            server=endpoint.server,
-            http=self._context.control,
-            clock=self._context.clock,
-        )
+            report = _unsaid(HookKind.RESET, error, replicas.ready)
         return ResetResult(replicas=replicas, report=report)
 
     async def counts(
@@ -120,56 +129,56 @@ class TargetService:
     ) -> dict[str, dict[str, float]]:
         """Read the servers' own counters; nothing is in flight when this is asked."""
         try:
-            headers = await self._resolved(endpoint)
+            async with self._access(endpoint) as (headers, http):
+                return await scrape(
+                    replicas,
+                    headers=headers,
+                    host=_host(endpoint, self._owner),
+                    server=endpoint.server,
+                    http=http,
+                )
         except TargetError:
             return {}
-        return await scrape(
-            replicas,
-            headers=headers,
-            host=_host(endpoint, self._owner),
-            server=endpoint.server,
-            http=self._context.control,
-        )
 
     async def start_profiler(self, endpoint: Endpoint, replicas: tuple[Replica, ...]) -> HookReport:
         """Start the server's profiler on the replicas that were reset."""
         settings = endpoint.profiler
         assert settings is not None
         try:
-            headers = await self._resolved(endpoint)
+            async with self._access(endpoint) as (headers, http):
+                return await start_profiler(
+                    Replicas(ready=replicas),
+                    path=settings.start_path,
+                    stop_path=settings.stop_path,
+                    timeout=settings.timeout_seconds,
+                    stop_timeout=settings.stop_timeout_seconds,
+                    headers=headers,
+                    host=_host(endpoint, self._owner),
+                    server=endpoint.server,
+                    http=http,
+                    clock=self._context.clock,
+                )
         except TargetError as error:
             return _unsaid(HookKind.PROFILER_START, error, replicas)
-        return await start_profiler(
-            Replicas(ready=replicas),
-            path=settings.start_path,
-            stop_path=settings.stop_path,
-            timeout=settings.timeout_seconds,
-            stop_timeout=settings.stop_timeout_seconds,
-            headers=headers,
-            host=_host(endpoint, self._owner),
-            server=endpoint.server,
-            http=self._context.control,
-            clock=self._context.clock,
-        )
 
     async def stop_profiler(self, endpoint: Endpoint, replicas: tuple[Replica, ...]) -> HookReport:
         """Stop the profiler on the replicas on which a start was tried."""
         settings = endpoint.profiler
         assert settings is not None
         try:
-            headers = await self._resolved(endpoint)
+            async with self._access(endpoint) as (headers, http):
+                return await stop_profiler(
+                    Replicas(ready=replicas),
+                    path=settings.stop_path,
+                    timeout=settings.stop_timeout_seconds,
+                    headers=headers,
+                    host=_host(endpoint, self._owner),
+                    server=endpoint.server,
+                    http=http,
+                    clock=self._context.clock,
+                )
         except TargetError as error:
             return _unsaid(HookKind.PROFILER_STOP, error, replicas)
-        return await stop_profiler(
-            Replicas(ready=replicas),
-            path=settings.stop_path,
-            timeout=settings.stop_timeout_seconds,
-            headers=headers,
-            host=_host(endpoint, self._owner),
-            server=endpoint.server,
-            http=self._context.control,
-            clock=self._context.clock,
-        )
 
     async def _discover(self, endpoint: Endpoint) -> Replicas:
         urls = endpoint.given_urls
@@ -182,12 +191,42 @@ class TargetService:
             _namespace(endpoint.service, self._owner),
             endpoint.service.name,
             endpoint.service.port,
+            scheme="http" if endpoint.tls is None else "https",
         )
         assert found.service_url is not None
-        self._addresses[_identity(endpoint)] = Address(
-            urls=(found.service_url,), host=found.service_host
-        )
+        direct = endpoint.via == "Endpoints"
+        urls = tuple(r.origin for r in found.ready) if direct else (found.service_url,)
+        self._addresses[_identity(endpoint)] = Address(urls=urls, host=found.service_host)
         return found
+
+    @asynccontextmanager
+    async def _access(self, endpoint: Endpoint) -> AsyncIterator[tuple[dict[str, str], Control]]:
+        """Headers and client for calls to the target, with its own TLS settings if it has any.
+
+        Raises:
+            TargetError: a Secret cannot be read, or does not hold what it should.
+        """
+        headers = await self._resolved(endpoint)
+        if endpoint.tls is None:
+            yield headers, self._context.control
+            return
+        tls = await self._tls(endpoint.tls)
+        async with ControlClient(tls=tls) as http:
+            yield headers, http
+
+    async def _tls(self, tls: Tls) -> ssl.SSLContext:
+        verify, secret = not tls.insecure_skip_verify, _authority(tls)
+        if secret is None:
+            return client_context(verify=verify)
+        if secret not in self._authorities:
+            cluster, namespace = self._context.cluster, self._owner.namespace
+            self._authorities[secret] = await read_text(cluster, namespace, secret)
+        try:
+            return client_context(authority=self._authorities[secret], verify=verify)
+        except BadAuthorityError as error:
+            del self._authorities[secret]
+            message = f"Secret {self._owner.namespace}/{secret.name}: key {secret.key!r}: {error}"
+            raise TargetError(Reason.SECRET_MISSING, message, final=False) from error
 
     async def _resolved(self, endpoint: Endpoint) -> dict[str, str]:
         headers = headers_of(_document(endpoint))
@@ -198,6 +237,16 @@ class TargetService:
         return self._headers[headers]
 
 
+def authority_of(endpoint: Endpoint) -> SecretKey | None:
+    """Return where the certificate of the target's authority lies; None for the system's."""
+    return None if endpoint.tls is None else _authority(endpoint.tls)
+
+
+def _authority(tls: Tls) -> SecretKey | None:
+    reference = tls.ca_secret_ref
+    return None if reference is None else SecretKey(name=reference.name, key=reference.key)
+
+
 def _document(endpoint: Endpoint) -> dict[str, object]:
     return endpoint.model_dump(by_alias=True, exclude_none=True)
 
@@ -206,7 +255,7 @@ def _identity(endpoint: Endpoint) -> tuple[str, ...]:
     if endpoint.service is None:
         return endpoint.given_urls
     service = endpoint.service
-    return (service.namespace or "", service.name, str(service.port))
+    return (service.namespace or "", service.name, str(service.port), endpoint.via)
 
 
 def _namespace(service: ServiceTarget, owner: Owner) -> str:

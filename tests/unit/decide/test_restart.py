@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from support.world import REPLICAS, World, manifest, report
 from tare.api.reasons import CellState, Reason, RunPhase
 from tare.decide.children import TrialKey
@@ -101,6 +103,26 @@ def test_suspending_forgets_the_next_trials_workers_so_that_it_starts_afresh() -
     assert world.status["phase"] == RunPhase.SUSPENDED
     assert not world.jobs
     world.patch_spec(suspend=False)
+    world.settle()
+    assert {key: r.attempt for key, r in world.records.items()} == {(0, 0): 2, (1, 0): 1}
+
+
+def test_workers_that_say_goodbye_to_a_new_operator_do_not_pass_for_those_of_the_next_job() -> None:
+    """Their Job was deleted when the run was suspended; the operator died, and the run goes on."""
+    world = World()
+    world.go_on_until(is_profiling)
+    leaving = world.workers[SECOND]
+    world.patch_spec(suspend=True)
+    world.settle()
+    world.crash()
+    for worker in leaving.values():
+        world.pods[worker.pod] = replace(world.pods[worker.pod], ended=False, deleting=True)
+        worker.state, worker.heard = WorkerState.STOPPED, True
+    world.workers[SECOND] = leaving
+    world.patch_spec(suspend=False)
+    world.step()
+    for worker in leaving.values():
+        world.end_pod(worker.pod)
     world.settle()
     assert {key: r.attempt for key, r in world.records.items()} == {(0, 0): 2, (1, 0): 1}
 

@@ -6,9 +6,9 @@ import kopf
 import pytest
 
 from tare.runtime.kopf_app import _configure
-from tare.runtime.settings import Settings, SettingsError, from_environment
+from tare.runtime.settings import SettingsError, from_environment
 
-LONGEST = Settings.__dataclass_fields__["watch_timeout"].default
+LONGEST = from_environment({"TARE_INBOX_URL": "http://a"}).watch_timeout
 
 
 def configured(watch_timeout: int) -> kopf.OperatorSettings:
