@@ -43,6 +43,10 @@ async def test_a_sweep_with_trials_ends_measured_and_the_servers_confirm_every_h
     assert [row["state"] for row in status["cells"]] == ["Measured"] * 4
     assert condition(status, "GoalsMet") == "True"
     assert condition(status, "CacheAsPlanned") == "True"
+    replicas = status["target"]["replicas"]
+    assert [replica["name"] for replica in replicas] == [server.pod for server in servers]
+    assert all("tare" in replica["image"] for replica in replicas)
+    assert status["target"]["serverVersion"]
     load = 0
     for server in servers:
         counters = await server.counters()

@@ -18,6 +18,7 @@ from tare.decide.facts import Facts, Op, OpKind, OpView, Run, WorkerView
 from tare.measure.messages import Command, CommandKind
 
 if TYPE_CHECKING:
+    from tare.measure.hooks import Replica
     from tare.decide.children import PodView, TrialKey
     from tare.decide.conditions import Conditions
     from tare.decide.records import Cell
@@ -38,6 +39,8 @@ class Draft:
         self.attempt = run.attempt
         self.actions: list[Action] = []
         self.commands: dict[Any, Command] = {}
+        self.replicas: tuple[Replica, ...] = ()
+        """Replicas that were found in this pass, for `status.target`."""
         self.doing = ""
         """What the attempt waits for, for `status.progress`."""
 

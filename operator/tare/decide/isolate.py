@@ -65,7 +65,8 @@ def reset(draft: Draft) -> bool:
     if not result.replicas.ready:
         text = "the target has no ready replica"
         return draft.setup_failed(Reason.TARGET_NOT_READY, text)
-    draft.update(replicas=result.replicas.ready)
+    draft.replicas = result.replicas.ready
+    draft.update(replicas=draft.replicas)
     report = result.report
     if report is None:
         draft.update(reset=ResetMark(state=ResetState.OFF))

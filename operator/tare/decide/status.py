@@ -12,8 +12,10 @@ from tare.api import names
 from tare.api.reasons import CellState, ConditionType, Reason, RunPhase
 from tare.decide.attempt import ProfilerState, ResetState
 from tare.decide.conditions import timestamp
+from tare.decide.facts import OpKind
 from tare.decide.outcome import CellOutcome, goals_of, judge_outcomes
 from tare.decide.rows import row, select_rows
+from tare.measure.hooks import PreflightReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
     from tare.decide.draft import Draft
     from tare.decide.ending import End
     from tare.measure.goals import RunVerdict
+    from tare.measure.hooks import Replica
 
 __all__ = ["render"]
 
+_MAX_REPLICAS = 64
 _VERDICT = {True: "Met", False: "Missed", None: "Unknown"}
 
 
@@ -48,7 +52,7 @@ def render(draft: Draft, end: End | None, stored: Mapping[str, Any]) -> dict[str
         "current": draft.attempt.to_json() if draft.attempt and not finished else None,
         "summary": _summary(outcomes, verdict),
         "results": _results(draft),
-        "target": stored.get("target"),
+        "target": _target(draft, stored.get("target")),
     }
     reason = _reason(draft, end)
     if reason:
@@ -120,6 +124,31 @@ def _progress(draft: Draft, outcomes: Sequence[CellOutcome]) -> dict[str, Any]:
         elapsed = max(0.0, draft.facts.now - draft.run.start_time)
         progress["etaSeconds"] = int(elapsed / share * (1 - share))
     return progress
+
+
+def _target(draft: Draft, stored: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What ran behind the numbers: found by the preflight and at the last reset."""
+    target = dict(stored or {})
+    preflight = draft.look(OpKind.PREFLIGHT) if draft.attempt is not None else None
+    report = preflight.result if preflight is not None else None
+    if isinstance(report, PreflightReport) and report.ok:
+        target["address"] = report.address
+        if report.server_version:
+            target["serverVersion"] = report.server_version
+    if draft.replicas:
+        target["replicas"] = [_replica(replica) for replica in draft.replicas[:_MAX_REPLICAS]]
+    return target or None
+
+
+def _replica(replica: Replica) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": replica.name}
+    if replica.node:
+        row["node"] = replica.node
+    if replica.image:
+        row["image"] = replica.image
+    if replica.restarts is not None:
+        row["restarts"] = replica.restarts
+    return row
 
 
 def _share(draft: Draft) -> float:

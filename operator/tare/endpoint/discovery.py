@@ -30,6 +30,7 @@ __all__ = ["discover", "from_urls", "select_replicas"]
 
 _SERVICE_NAME = "kubernetes.io/service-name"
 _HEADLESS = "None"
+_USUAL_PORT = "http"
 
 
 async def discover(
@@ -40,7 +41,9 @@ async def discover(
     *,
     scheme: str = "http",
 ) -> Replicas:
-    """Find the replicas of a Service; `port` is a name or number of it, the first when None.
+    """Find the replicas of a Service.
+
+    `port` is a name or number of it; None is its only one, else the one named http.
 
     Raises:
         TargetError: as `select_replicas`, or the Service does not exist (not final: it may come).
@@ -138,14 +141,17 @@ def _selector(service: Document) -> dict[str, str]:
 
 def _service_port(service: Document, port: int | str | None) -> dict[str, Any]:
     ports: list[dict[str, Any]] = service["spec"].get("ports") or []
+    wanted = _USUAL_PORT if port is None else port
     for entry in ports:
-        if port is None or port in (entry.get("name"), entry["port"]):
+        if wanted in (entry.get("name"), entry["port"]) or (port is None and len(ports) == 1):
             return entry
     known = ", ".join(
         f"{entry['port']} ({entry['name']})" if entry.get("name") else str(entry["port"])
         for entry in ports
     )
-    message = f"{_name(service)} has no port {port!r}; its ports are: {known or 'none'}"
+    message = f"{_name(service)} has no port {wanted!r}; its ports are: {known or 'none'}"
+    if port is None and ports:
+        message += "; name one as endpoint.service.port"
     raise TargetError(Reason.INVALID_SPEC, message, final=True)
 
 
@@ -194,7 +200,20 @@ def _replica(
         name=pod["metadata"]["name"],
         origin=str(Origin(scheme=scheme, host=address, port=port)),
         node=endpoint.get("nodeName") or "",
+        image=_image(pod),
+        restarts=sum(c.get("restartCount", 0) for c in _containers(pod)),
     )
+
+
+def _containers(pod: Document) -> list[dict[str, Any]]:
+    return (pod.get("status") or {}).get("containerStatuses") or []
+
+
+def _image(pod: Document) -> str:
+    """The image with its digest, as the kubelet pulled it; else as it was asked for."""
+    asked = ((pod.get("spec") or {}).get("containers") or [{}])[0].get("image", "")
+    pulled = next((c["imageID"] for c in _containers(pod) if c.get("imageID")), "")
+    return str(pulled or asked)
 
 
 def _among(address: str, owned: set[str | None]) -> bool:

@@ -50,6 +50,8 @@ class Target:
     order: TargetOrder
     headers: Mapping[str, str]
     """Written out, secrets and all."""
+    http: Control | None = None
+    """What the target is asked with, when it has TLS settings of its own."""
 
 
 async def preflight(
@@ -58,18 +60,21 @@ async def preflight(
     ready_timeout: float,
     http: Control,
     clock: Clock,
+    tell: Callable[[str], None],
 ) -> PreflightReport:
     """Wait up to `ready_timeout` seconds for the target and report; never raises `TargetError`.
 
     `find` says where the target is; it is asked again while it raises a `TargetError` that is not
-    final: the Service or a Secret may still be created.
+    final: the Service or a Secret may still be created. `tell` hears what is waited for.
     """
     began = clock.now()
     ends = began + ready_timeout
     try:
-        target = await until_ready(find, ends=ends, clock=clock)
+        target = await until_ready(find, ends=ends, clock=clock, tell=tell)
         addresses = [
-            _Address(target=target, url=url, http=http, clock=clock, ends=ends)
+            _Address(
+                target=target, url=url, http=target.http or http, clock=clock, ends=ends, tell=tell
+            )
             for url in target.order.urls
         ]
         await _check_all(addresses)
@@ -81,7 +86,12 @@ async def preflight(
     version = await addresses[0].version()
     message = f"{target.order.model} is served by {', '.join(target.order.urls)}"
     return PreflightReport(
-        ok=True, reason=None, message=message, final=False, server_version=version
+        ok=True,
+        reason=None,
+        message=message,
+        final=False,
+        address=target.order.urls[0],
+        server_version=version,
     )
 
 
@@ -105,11 +115,12 @@ class _Address:
     clock: Clock
     ends: float
     """Time of `clock` at which the target must be ready."""
+    tell: Callable[[str], None]
 
     async def check(self) -> None:
         """Wait until the address is healthy, serves the model and accepts the probe."""
         for look in (self._healthy, self._serves_model, self._accepts):
-            await until_ready(look, ends=self.ends, clock=self.clock)
+            await until_ready(look, ends=self.ends, clock=self.clock, tell=self.tell)
 
     async def version(self) -> str:
         """`GET /version` as vLLM, SGLang and TensorRT-LLM have it; empty when it is not there."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tare.kube.port import Cluster, Document
     from tare.net.auth import Header, SecretKey
 
-__all__ = ["READER_ROLE", "read_headers"]
+__all__ = ["READER_ROLE", "read_headers", "read_text"]
 
 READER_ROLE = "tare-secret-reader"
 """ClusterRole of the chart: get Secrets."""
@@ -56,6 +56,15 @@ async def read_headers(
         return resolve(headers, values)
     except BadHeaderError as error:
         raise _missing(str(error)) from error
+
+
+async def read_text(cluster: Cluster, namespace: str, secret: SecretKey) -> str:
+    """Read one entry of a Secret.
+
+    Raises:
+        TargetError: as for `read_headers`.
+    """
+    return _value(await _read(cluster, namespace, secret.name), namespace, secret)
 
 
 async def _read(cluster: Cluster, namespace: str, name: str) -> Document:

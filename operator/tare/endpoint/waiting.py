@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from tare.api.reasons import Reason
@@ -21,14 +20,18 @@ T = TypeVar("T")
 _POLL = 1.0
 """Seconds between two looks."""
 
-_log = logging.getLogger(__name__)
 
-
-async def until_ready(look: Callable[[], Awaitable[T]], *, ends: float, clock: Clock) -> T:
+async def until_ready(
+    look: Callable[[], Awaitable[T]],
+    *,
+    ends: float,
+    clock: Clock,
+    tell: Callable[[str], None],
+) -> T:
     """Return what `look` returns; repeat it while it fails for a reason that can pass.
 
-    `ends` is a time of `clock`. What is waited for is logged whenever it changes. An API server
-    that cannot be asked is waited for as well; a right that the operator lacks is not.
+    `ends` is a time of `clock`. What is waited for is told when it changes. An API server that
+    cannot be asked is waited for as well; a right that the operator lacks is not.
 
     Raises:
         TargetError: a final one at once, any other when there is no time for another look.
@@ -47,5 +50,5 @@ async def until_ready(look: Callable[[], Awaitable[T]], *, ends: float, clock: C
             raise last
         if last.message != said:
             said = last.message
-            _log.info("waiting: %s", said)
+            tell(said)
         await clock.sleep(_POLL)

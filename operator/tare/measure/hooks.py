@@ -56,6 +56,10 @@ class Replica:
     origin: str
     """`scheme://host:port` to POST to."""
     node: str = ""
+    image: str = ""
+    """Image of its first container, with its digest once it runs."""
+    restarts: int | None = None
+    """Of its containers together; None for a URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,5 +123,7 @@ class PreflightReport:
     reason: Reason | None
     message: str
     final: bool
+    address: str = ""
+    """Where the load goes."""
     """A failure that waiting cannot mend (unknown model, refused request, bad certificate)."""
     server_version: str = ""

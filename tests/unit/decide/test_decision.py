@@ -49,6 +49,12 @@ def test_a_run_measures_every_cell_and_ends_complete() -> None:
     assert [row["state"] for row in world.status["cells"]] == ["Measured", "Measured"]
 
 
+def test_the_status_names_the_replicas_that_were_measured() -> None:
+    world = World()
+    world.settle()
+    assert [row["name"] for row in world.status["target"]["replicas"]] == ["qwen-1", "qwen-2"]
+
+
 def test_each_trial_has_one_reset_and_one_start_and_stop_of_the_profiler() -> None:
     world = World(manifest(trials={"count": 2}))
     world.settle()

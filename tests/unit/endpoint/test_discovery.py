@@ -93,18 +93,21 @@ def test_every_serving_pod_is_a_replica_at_its_own_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("port", "number"), [("http", 8000), (80, 8000), (9000, 9090), (None, 9090)]
+    ("port", "number"), [("http", 8000), (80, 8000), (9000, 9090), (None, 8000)]
 )
-def test_a_port_is_a_name_a_number_or_the_first(port: int | str | None, number: int) -> None:
+def test_a_port_is_a_name_a_number_or_the_one_named_http(
+    port: int | str | None, number: int
+) -> None:
     assert select(A, port=port).ready[0].origin == f"http://10.0.0.1:{number}"
 
 
-def test_a_port_without_a_name_is_found() -> None:
+@pytest.mark.parametrize("port", [8080, None])
+def test_a_port_without_a_name_is_found(port: int | None) -> None:
     found = select_replicas(
         service(ports=[{"port": 8080}]),
         [slice_of(A, ports=[{"name": "", "port": 8000}])],
         [A.document()],
-        8080,
+        port,
     )
     assert found.ready[0].origin == "http://10.0.0.1:8000"
     assert found.service_host == "qwen.bench.svc:8080"
@@ -171,6 +174,13 @@ def test_an_address_that_is_not_the_pods_own_stops_everything() -> None:
 def test_a_pod_that_the_service_does_not_select_stops_everything() -> None:
     with pytest.raises(TargetError, match="belongs to no pod that it selects"):
         select_replicas(service(), [slice_of(A, B)], [A.document()], "http")
+
+
+def test_several_ports_of_which_none_is_http_must_be_told_apart() -> None:
+    with pytest.raises(TargetError, match=r"metrics.*, 81 \(api\); name one as endpoint") as caught:
+        select(A, port=None, ports=[{"name": "metrics", "port": 9}, {"name": "api", "port": 81}])
+    assert caught.value.reason is Reason.INVALID_SPEC
+    assert caught.value.final
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ async def check(
 
     async with ControlClient() as http:
         return await preflight(
-            find, ready_timeout=ready_timeout, http=http, clock=clock or FakeClock()
+            find, ready_timeout=ready_timeout, http=http, clock=clock or FakeClock(), tell=print
         )
 
 
@@ -253,6 +253,7 @@ async def test_a_target_that_is_not_there_yet_is_looked_for_again() -> None:
             Unavailable("the API server is restarting"),
         ]
     )
+    told: list[str] = []
     async with scripted() as server, ControlClient() as http:
         ready(server)
 
@@ -261,9 +262,10 @@ async def test_a_target_that_is_not_there_yet_is_looked_for_again() -> None:
                 raise error
             return Target(order=order(server.origin), headers={})
 
-        report = await preflight(find, ready_timeout=60, http=http, clock=clock)
+        report = await preflight(find, ready_timeout=60, http=http, clock=clock, tell=told.append)
     assert report.ok
     assert clock.slept == [1, 1]
+    assert told == ["Service bench/qwen does not exist", "the API server is restarting"]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +282,7 @@ async def test_a_target_that_must_not_be_looked_at_is_not_looked_for_again(
         raise error
 
     async with ControlClient() as http:
-        report = await preflight(find, ready_timeout=60, http=http, clock=FakeClock())
+        report = await preflight(find, ready_timeout=60, http=http, clock=FakeClock(), tell=print)
     assert report.final
     assert report.reason is reason
     assert report.message == str(error)
@@ -292,6 +294,26 @@ async def test_a_server_that_never_answers_does_not_outlast_the_timeout() -> Non
     async def find() -> Target:
         return Target(order=order("http://10.0.0.1:8000"), headers={})
 
-    report = await preflight(find, ready_timeout=3, http=SilentNetwork(clock), clock=clock)
+    silent = SilentNetwork(clock)
+    report = await preflight(find, ready_timeout=3, http=silent, clock=clock, tell=print)
     assert report.reason is Reason.TARGET_NOT_READY
     assert clock.now() == pytest.approx(3, abs=1)
+
+
+async def test_what_is_waited_for_is_told_when_it_changes_and_not_with_each_look() -> None:
+    clock = FakeClock()
+    told: list[tuple[float, str]] = []
+
+    async def find() -> Target:
+        words = "no Service" if clock.now() < 15 else "no pod"
+        raise TargetError(Reason.TARGET_NOT_READY, words, final=False)
+
+    async with ControlClient() as http:
+        await preflight(
+            find,
+            ready_timeout=60,
+            http=http,
+            clock=clock,
+            tell=lambda words: told.append((clock.now(), words)),
+        )
+    assert told == [(0, "no Service"), (15, "no pod")]
