@@ -17,7 +17,7 @@ ALL := $(VENV)/.ready-all
 DEV := $(VENV)/.ready-dev
 DOCS := $(VENV)/.ready-docs
 
-.PHONY: help demo test test-unit test-integration check format crd docs clean
+.PHONY: help demo test test-cluster test-vllm check format crd docs image clean
 
 help:  ## List the verbs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,11 +28,13 @@ demo: $(ALL)  ## Benchmark two simulated servers on an embedded cluster, in abou
 test: $(DEV)  ## Run every test that needs no other cluster than the embedded one
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
-test-unit: $(DEV)  ## Run the unit tests
-	@$(BIN)/python -m pytest -n $(JOBS) tests/unit $(ARGS)
+test-cluster: $(DEV)  ## Run the suites of the embedded cluster on the one of KUBECONFIG (after `make image`)
+	@test -n "$$KUBECONFIG" || { echo "No cluster: set KUBECONFIG, then make test-cluster" >&2; exit 2; }
+	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/conformance tests/integration/test_main_job.py \
+	  tests/integration/test_one_at_a_time.py $(ARGS)
 
-test-integration: $(DEV)  ## Run the tests on the embedded cluster
-	@$(BIN)/python -m pytest -n $(JOBS) $(wildcard tests/integration tests/conformance) $(ARGS)
+test-vllm: $(DEV)  ## Measure two real vLLM servers at TARE_VLLM_URLS (docs/how-to/real-vllm.md)
+	@$(BIN)/python -m pytest tests/real $(ARGS)
 
 check: $(DEV)  ## Lint, check the format, the types and the layers
 	@$(BIN)/ruff check
@@ -51,6 +53,11 @@ crd: $(ALL)  ## Write crds/ from the models
 docs: $(DOCS)  ## Write the generated reference and build the site
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/mkdocs build --quiet --strict
+
+image:  ## Build the images of worker and operator with docker, and print their sizes
+	@docker build --quiet --target worker --tag localhost/tare-worker:dev .
+	@docker build --quiet --target operator --tag localhost/tare:dev .
+	@docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' --filter 'reference=localhost/tare*'
 
 clean:  ## Remove the environment, caches and what was built
 	@rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist site

@@ -8,4 +8,4 @@ from hypothesis import settings
 settings.register_profile("tare", deadline=None)
 settings.load_profile("tare")
 
-pytest_plugins = ["support.cluster"]
+pytest_plugins = ["support.certificates", "support.cluster"]

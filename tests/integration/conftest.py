@@ -1,67 +1,42 @@
-"""The bed of the integration tests: a cluster and one operator for the session.
+"""A cluster and an operator that tests may break: not those of the session, which others use."""
 
-By default the embedded cluster; with `TARE_TEST_CLUSTER=1` the one that `KUBECONFIG` names, on
-which the images must have been loaded and whose pods must reach this machine at
-`TARE_TEST_ADDRESS`.
-"""
+# ruff: noqa: PLC0415 - a test that needs no cluster does not wait for a Kubernetes client
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-
-from support.bed import SERVER_IMAGE, WORKER_IMAGE, Bed, OperatorProcess, install_crd
-
-from tare.devcluster.cluster import DevCluster
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-COMMAND = (sys.executable, "-m", "tare")
-REAL = bool(os.environ.get("TARE_TEST_CLUSTER"))
+    from support.embedded import Embedded
+    from support.scene import Scene
 
 
 @pytest.fixture(scope="session")
-def kubeconfig(request: pytest.FixtureRequest) -> Path:
-    """The kubeconfig of the cluster under test."""
-    if REAL:
-        return Path(os.environ["KUBECONFIG"])
-    devcluster = request.getfixturevalue("devcluster")
-    path = Path(request.getfixturevalue("tmp_path_factory").mktemp("devcluster")) / "kubeconfig"
-    devcluster.write_kubeconfig(path)
-    return path
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A cluster whose operator opens its watches anew every two seconds."""
+    from support.embedded import embedded
 
-
-@pytest.fixture(scope="session")
-def devcluster() -> Iterator[DevCluster]:
-    """An embedded cluster that knows our images."""
-    with DevCluster(images={SERVER_IMAGE: COMMAND, WORKER_IMAGE: COMMAND}) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def operator(
-    kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OperatorProcess]:
-    """The operator of the session; a test that kills it starts it again."""
-    process = OperatorProcess(
-        kubeconfig,
-        tmp_path_factory.mktemp("operator"),
-        address=os.environ.get("TARE_TEST_ADDRESS", "127.0.0.1"),
-        allowed_targets=["http://127.0.0.0/8", "http://10.0.0.0/8"],
-    )
-    yield process
-    if process.alive:
-        assert process.terminate() == 0
+    with embedded(tmp_path_factory.mktemp("own"), TARE_WATCH_TIMEOUT_SECONDS="2") as made:
+        yield made
 
 
 @pytest.fixture
-async def bed(kubeconfig: Path, operator: OperatorProcess) -> AsyncIterator[Bed]:
-    """The bed of one test."""
-    await install_crd(kubeconfig)
-    async with Bed.open(kubeconfig, operator) as bed:
-        yield bed
+async def scene(own: Embedded) -> AsyncIterator[Scene]:
+    """Two servers; the test creates the run."""
+    from support.bed import Bed
+    from support.scene import SERVERS, Scene
+
+    async with Bed.open(own.kubeconfig, own.operator) as bed:
+        namespace = await bed.namespace()
+        servers = await bed.servers(namespace, *SERVERS)
+        scene = Scene(bed=bed, own=own, namespace=namespace, servers=servers)
+        seen = len(own.operator.log.read_text())
+        yield scene
+        await scene.heal()
+        said = own.operator.log.read_text()[seen:].splitlines()
+        ours = [line for line in said if '"ERROR"' in line and '"logger": "tare.' in line]
+        assert not ours, "the operator met what it did not expect"

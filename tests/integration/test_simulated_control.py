@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -165,3 +166,26 @@ async def test_the_log_knows_when_the_profiler_ran_and_what_ran_under_it(server:
 async def test_a_wrong_type_in_the_body_of_a_start_is_refused(server: Simulated) -> None:
     assert (await server.post("/start_profile", {"profile_prefix": 7})).status == 400
     assert not (await server.counters())["profiler_running"]
+
+
+@pytest.mark.parametrize(
+    ("point", "path", "count"),
+    [
+        ("reset", "/reset_prefix_cache", "resets"),
+        ("start_profile", "/start_profile", "profiler_starts"),
+        ("stop_profile", "/stop_profile", "profiler_stops"),
+    ],
+)
+async def test_an_answer_can_be_lost_after_the_server_did_what_was_asked(
+    server: Simulated, point: str, path: str, count: str
+) -> None:
+    await server.post("/admin/faults", {point: {"answer": "lost", "times": 1}})
+    reader, writer = await server.connect()
+    writer.write(request_bytes("POST", path, None, {}))
+    async with asyncio.timeout(5):
+        while (counters := await server.counters())[count] == 0:  # noqa: ASYNC110 - another's state
+            await asyncio.sleep(0.005)
+    assert counters["faults_served"] == {point: 1}
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.read(1), 0.02)
+    writer.close()

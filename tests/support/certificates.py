@@ -7,7 +7,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Certificate", "make_certificate"]
+import pytest
+
+__all__ = ["Certificate", "certificate", "make_certificate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +40,9 @@ def make_certificate(folder: Path) -> Certificate:
         capture_output=True,
     )
     return Certificate(cert=cert, key=key)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """One certificate for all tests of a session."""
+    return make_certificate(tmp_path_factory.mktemp("tls"))

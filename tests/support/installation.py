@@ -120,11 +120,12 @@ class Space:
         """What each server counted, asked through the API server."""
         pods = self.kubectl("get", "pods", "--selector=app=qwen", "--output=name").split()
         return [
-            json.loads(self.kubectl("get", "--raw", self._proxy(f"{pod}:8000/admin/counters")))
+            json.loads(self.kubectl("get", "--raw", self.proxy(f"{pod}:8000/admin/counters")))
             for pod in pods
         ]
 
-    def _proxy(self, rest: str) -> str:
+    def proxy(self, rest: str) -> str:
+        """Path by which the API server hands a request on to `KIND/NAME:PORT/PATH`."""
         kind, _, path = rest.partition("/")
         name, _, path = path.partition("/")
         return f"/api/v1/namespaces/{self.name}/{kind}s/{name}/proxy/{path}"

@@ -35,8 +35,10 @@ __all__ = [
     "closed_loop",
     "histogram",
     "milliseconds",
+    "open_loop",
     "pool_of",
     "run_load",
+    "run_workers",
     "work_order",
 ]
 
@@ -99,11 +101,11 @@ async def ask_server(
     return Answered(record=record, text="".join(text), seen=server.requests[-1])
 
 
-def pool_of(*servers: ScriptedServer, connect_timeout: float = 2.0) -> Pool:
+def pool_of(*servers: ScriptedServer, connect_timeout: float = 2.0, **tls: Any) -> Pool:
     """A pool with one endpoint for each server."""
     return Pool(
         [
-            Endpoint(parse_base_url(server.url).origin, connect_timeout=connect_timeout)
+            Endpoint(parse_base_url(server.url).origin, connect_timeout=connect_timeout, **tls)
             for server in servers
         ]
     )
@@ -132,7 +134,7 @@ def work_order(
         attempt=0,
         workers=more.pop("workers", 1),
         target=TargetOrder(
-            urls=tuple(server.url for server in servers), model="m", **(target or {})
+            **{"urls": tuple(server.url for server in servers), "model": "m", **(target or {})}
         ),
         dataset=DatasetOrder(entries=entries, isl=Lengths(value=16), osl=Lengths(value=osl)),
         phases=phases,
@@ -152,17 +154,41 @@ def closed_loop(*, requests: int | None = None, concurrency: int = 1, **more: An
     )
 
 
-async def run_load(order: WorkOrder, *, index: int = 0) -> WorkerResult:
+def open_loop(rate: float, **more: Any) -> PhaseOrder:
+    """A profiling phase in an open loop, at a constant rate unless `type` says otherwise."""
+    fields: dict[str, Any] = {"type": "constant", **more}
+    return PhaseOrder(name="profiling", kind="profiling", rate=rate, **fields)
+
+
+async def run_load(
+    order: WorkOrder, *, index: int = 0, environ: Mapping[str, str] | None = None
+) -> WorkerResult:
     """Run all phases of an order as worker `index`, without an operator."""
-    load = Load(read_assignment({ENV_INDEX: str(index)}, encode(order)))
-    for phase in range(load.phases):
-        await load.prepare(phase)
-        drained = asyncio.Event()
-        load.start(phase, drained.set)
-        await asyncio.wait_for(drained.wait(), 30)
-    result = load.result()
-    load.stop()
+    (result,) = await _run([_load(order, index, environ or {})])
     return result
+
+
+async def run_workers(order: WorkOrder) -> list[WorkerResult]:
+    """Run all phases of an order as all of its workers, each phase started at once."""
+    return await _run([_load(order, index, {}) for index in range(order.workers)])
+
+
+def _load(order: WorkOrder, index: int, environ: Mapping[str, str]) -> Load:
+    return Load(read_assignment({**environ, ENV_INDEX: str(index)}, encode(order)))
+
+
+async def _run(loads: list[Load]) -> list[WorkerResult]:
+    for phase in range(loads[0].phases):
+        drained = [asyncio.Event() for _ in loads]
+        for load in loads:
+            await load.prepare(phase)
+        for load, event in zip(loads, drained, strict=True):
+            load.start(phase, event.set)
+        await asyncio.wait_for(asyncio.gather(*(event.wait() for event in drained)), 30)
+    results = [load.result() for load in loads]
+    for load in loads:
+        load.stop()
+    return results
 
 
 def histogram(phase: PhaseResult, metric: str) -> Histogram:

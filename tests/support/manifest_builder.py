@@ -9,7 +9,7 @@ from tare.decide.children import TrialKey
 from tare.manifests.job import WorkerImage, build_job
 from tare.manifests.metadata import Owner
 from tare.manifests.order import Address, build_order
-from tare.net.auth import headers_of
+from tare.net.auth import authority_of, headers_of
 
 if TYPE_CHECKING:
     from tare.api.spec import BenchmarkRunSpec
@@ -60,11 +60,13 @@ def order_of(owner: Owner = OWNER, **fields: Any) -> WorkOrder:
 def job_of(owner: Owner = OWNER, **fields: Any) -> Document:
     """The Job of `KEY`."""
     spec = spec_of(**fields)
+    endpoint = spec.endpoint.model_dump(by_alias=True, exclude_none=True)
     return build_job(
         owner,
         order_of(owner, **fields),
         workers=spec.workers,
         worker_image=IMAGE,
-        headers=headers_of(spec.endpoint.model_dump(by_alias=True, exclude_none=True)),
+        headers=headers_of(endpoint),
+        authority=authority_of(endpoint),
         queue_name=spec.queue_name,
     )

@@ -27,9 +27,16 @@ class ServerProcess:
 
     def first_writes(self) -> list[int]:
         """Nanoseconds from reading each request to its first write: the server's own delay."""
+        return self._report()[0]
+
+    def peak(self) -> int:
+        """Most requests in flight at once."""
+        return self._report()[1]
+
+    def _report(self) -> tuple[list[int], int]:
         self._pipe.send(None)
-        delays: list[int] = self._pipe.recv()
-        return delays
+        report: tuple[list[int], int] = self._pipe.recv()
+        return report
 
 
 @contextlib.contextmanager
@@ -50,8 +57,9 @@ def _serve(pipe: Connection, script: Script) -> None:
     async def serve() -> None:
         async with ScriptedServer(script) as server:
             pipe.send(server.url)
-            await asyncio.to_thread(pipe.recv)
-            pipe.send([seen.writes[0][0] - seen.read_at for seen in server.requests])
-            await asyncio.sleep(3600)
+            while True:
+                await asyncio.to_thread(pipe.recv)
+                delays = [seen.writes[0][0] - seen.read_at for seen in server.requests]
+                pipe.send((delays, server.peak))
 
     uvloop.run(serve())

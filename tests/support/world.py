@@ -168,9 +168,7 @@ class World:
 
     def crash_in_operations(self) -> None:
         """The operator dies before it learns that what it is doing was done."""
-        for op, view in self.ops.items():
-            if not view.done:
-                self._perform(op)
+        self.finish_ops()
         self.crash()
 
     def lose_worker(self, reason: Reason = Reason.WORKER_LOST) -> bool:
@@ -245,9 +243,8 @@ class World:
             self._check_gate(key, command.phase)
             self.opened.add((key, command.phase))
         for worker in self.workers.get(key, {}).values():
-            if self._ended(worker) or not worker.heard:
-                continue
-            if not applies(command, worker.state, worker.phase):
+            deaf = self._ended(worker) or not worker.heard
+            if deaf or not applies(command, worker.state, worker.phase):
                 continue
             match command.do:
                 case CommandKind.PREPARE:
@@ -267,17 +264,15 @@ class World:
         assert attempt.key == key
         assert attempt.reset is not None, "a gate opened before the reset was stored"
         mine = self.workers[key].values()
-        others = [worker for worker in self._all_workers() if worker not in mine]
-        assert not any(w.state is WorkerState.RUNNING and not self._ended(w) for w in others)
+        others = [w for w in self._all_workers() if w not in mine and not self._ended(w)]
+        assert not any(w.state is WorkerState.RUNNING for w in others)
         if phase == 0:
             assert key in self.resets, "a first gate opened without a reset"
-            assert not self.warm or (key, 0) in self.opened or self._any_running(key)
+            begun = any(worker.state is not WorkerState.READY for worker in mine)
+            assert not self.warm or (key, 0) in self.opened or begun
         spec = self.accepted.cells[key.cell].spec
         wanted = spec.phases[phase].kind == "profiling" and spec.endpoint.profiler is not None
         assert self.profiler_on == wanted, "the profiler runs around profiling and only there"
-
-    def _any_running(self, key: TrialKey) -> bool:
-        return any(w.state is not WorkerState.READY for w in self.workers[key].values())
 
     def _carry_out(self, action: Action) -> None:
         match action:
@@ -314,20 +309,20 @@ class World:
             self._started.add(job.uid)
             for index in (0, 1):
                 name = f"{job.uid}-{index}"
-                pod = PodView(name=name, uid=name, key=job.key, index=index, job=job.uid)
-                self.pods[name] = pod
-                self._register(pod)
+                self._register(PodView(name=name, uid=name, key=job.key, index=index, job=job.uid))
         return bool(new)
 
     def _register(self, pod: PodView) -> None:
         """A worker comes: wanted, too late, or to an index that another one holds."""
+        self.pods[pod.uid] = pod
         if self.decision is None or pod.key not in self.decision.expected:
             self.pods[pod.uid] = replace(pod, ended=True, exit_code=0)
-        elif pod.index in self.workers.get(pod.key, {}):
-            died = replace(pod, ended=True, exit_code=1, trouble=Reason.WORKER_LOST, message="409")
-            self.pods[pod.uid] = died
+            return
+        known = self.workers.setdefault(pod.key, {}).get(pod.index)
+        if known is not None and known.state is not WorkerState.STOPPED:
+            self.end_pod(pod.uid)
         else:
-            self.workers.setdefault(pod.key, {})[pod.index] = Worker(pod=pod.uid)
+            self.workers[pod.key][pod.index] = Worker(pod=pod.uid)
 
     def _send_home(self, decision: Decision) -> None:
         """Forget the workers of attempts that nobody expects; they end when they ask again."""
@@ -335,9 +330,8 @@ class World:
             self.leaving += self.workers.pop(key).values()
 
     def _leave(self) -> bool:
-        left, self.leaving = self.leaving, []
-        for worker in left:
-            self.pods[worker.pod] = replace(self.pods[worker.pod], ended=True)
+        left, self.leaving = [self.pods[worker.pod] for worker in self.leaving], []
+        self.pods |= {pod.uid: replace(pod, ended=True) for pod in left}
         return bool(left)
 
     def _all_workers(self) -> list[Worker]:

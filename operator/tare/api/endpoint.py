@@ -67,16 +67,19 @@ class ServiceTarget(Model):
     """Name of the Service."""
     namespace: DnsLabel | None = None
     """Another namespace than the run's needs the operator's allow-list."""
-    port: Annotated[
-        Annotated[int, Field(ge=1, le=65_535), Tag("<number>")]
-        | Annotated[DnsLabel, Tag("<text>")],
-        Discriminator(
-            scalar_tag,
-            custom_error_type=NO_VARIANT,
-            custom_error_message="write the port's number or its name in the Service",
-        ),
-    ]
-    """Number or name of the Service's port."""
+    port: (
+        Annotated[
+            Annotated[int, Field(ge=1, le=65_535), Tag("<number>")]
+            | Annotated[DnsLabel, Tag("<text>")],
+            Discriminator(
+                scalar_tag,
+                custom_error_type=NO_VARIANT,
+                custom_error_message="write the port's number or its name in the Service",
+            ),
+        ]
+        | None
+    ) = None
+    """Number or name of the Service's port; unset: its only one, else the one named http."""
 
 
 class SecretKey(Model):
@@ -132,8 +135,18 @@ class Header(Model):
 class Tls(Model):
     """How the certificate of the model service is checked."""
 
+    RULES = (
+        Rule(
+            holds=lambda tls: tls.ca_secret_ref is None or not tls.insecure_skip_verify,
+            cel="!has(self.caSecretRef) || !has(self.insecureSkipVerify) || "
+            "!self.insecureSkipVerify",
+            message="insecureSkipVerify accepts any certificate, so that caSecretRef checks "
+            "nothing; remove one of the two",
+        ),
+    )
+
     ca_secret_ref: SecretKey | None = None
-    """The authority that signed it."""
+    """The authority that signed it, as PEM; the only one that is trusted then."""
     insecure_skip_verify: bool = False
     """Accept any certificate."""
 
@@ -178,6 +191,21 @@ class Endpoint(Model):
         Rule(
             holds=lambda endpoint: all(map(_names_servers, endpoint.given_urls)),
             message="a URL has a host, an IPv6 address in brackets, and a port from 1 to 65535",
+        ),
+        Rule(
+            field="tls",
+            holds=lambda endpoint: (
+                endpoint.tls is None or all(u.startswith("https:") for u in endpoint.given_urls)
+            ),
+            cel="!has(self.tls) || ((!has(self.url) || self.url.startsWith('https:')) && "
+            "(!has(self.urls) || self.urls.all(u, u.startsWith('https:'))))",
+            message="tls is for https; write https:// in the URL, or remove tls",
+        ),
+        Rule(
+            field="via",
+            holds=lambda endpoint: endpoint.via == "Service" or endpoint.service is not None,
+            cel="!has(self.via) || self.via == 'Service' || has(self.service)",
+            message="Endpoints are the pods of a service; several urls are sent to in turn anyway",
         ),
         Rule(
             field="urls",
@@ -258,7 +286,7 @@ class Endpoint(Model):
     ] = ()
     """Headers of every request."""
     tls: Tls | None = None
-    """How the server's certificate is checked."""
+    """How the server's certificate is checked; even an empty object means https for a service."""
     extra_body: FreeForm = Field(default_factory=dict)
     """Fields added to the body of every request, as temperature: 0."""
     request_timeout_seconds: Seconds = 600

@@ -41,6 +41,7 @@ Time = Literal[
     "time_per_output_token",
     "stream_closed",
     "schedule_lag",
+    "send_lag",
 ]
 Amount = Literal["output_tokens", "prompt_tokens", "cached_tokens", "chunks"]
 Share = Literal["error_rate", "good_request_fraction", "output_length_mismatch"]

@@ -12,6 +12,7 @@ import re
 __all__ = [
     "API_VERSION",
     "CONTAINER_WORKER",
+    "ENV_AUTHORITY",
     "ENV_INBOX",
     "ENV_INDEX",
     "ENV_ORDER",
@@ -76,6 +77,8 @@ ENV_INBOX = "TARE_INBOX"
 """Base URL of the operator's inbox."""
 ENV_TOKEN = "TARE_TOKEN"  # noqa: S105 - the name of the variable
 """The run's bearer token for the inbox, from the run's Secret."""
+ENV_AUTHORITY = "TARE_TARGET_CA"
+"""PEM of the authority that signed the target's certificate, from the Secret that the run names."""
 ENV_POD_NAME = "POD_NAME"
 ENV_POD_UID = "POD_UID"
 ENV_INDEX = "JOB_COMPLETION_INDEX"

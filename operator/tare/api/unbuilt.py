@@ -54,15 +54,6 @@ _TARGET = "remove target and name the engines themselves as the endpoint's servi
 
 UNBUILT: tuple[Unbuilt, ...] = (
     Unbuilt(
-        path="endpoint.tls",
-        advice="remove it; certificates are checked against the system's authorities",
-    ),
-    Unbuilt(
-        path="endpoint.via",
-        advice="use Service",
-        refuses=_other_than("Service"),
-    ),
-    Unbuilt(
         path="endpoint.resetKvCache.at",
         advice="use CellStart; to measure a cold server leave the warm-up phase out",
         refuses=_other_than("CellStart"),
@@ -107,8 +98,8 @@ UNBUILT: tuple[Unbuilt, ...] = (
     ),
     Unbuilt(
         path="phases[].type",
-        advice="use concurrency (closed loop) or constant (open loop)",
-        refuses=_other_than("concurrency", "constant"),
+        advice="use concurrency (closed loop), or constant, poisson or gamma (open loops)",
+        refuses=_other_than("concurrency", "constant", "poisson", "gamma"),
     ),
     Unbuilt(
         path="phases[].seamless",
@@ -120,11 +111,6 @@ UNBUILT: tuple[Unbuilt, ...] = (
         path="sweep.coolDownSeconds",
         advice="remove it; a trial begins when the one before it has drained",
         refuses=_other_than(0),
-    ),
-    Unbuilt(
-        path="workers.processes",
-        advice="use 1, and more replicas for more load",
-        refuses=_other_than(1),
     ),
     Unbuilt(
         path="workers.volume",

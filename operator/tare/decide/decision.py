@@ -132,7 +132,7 @@ def _expected(draft: Draft) -> frozenset[TrialKey]:
     """The attempt under way, the next one unless its pods are held back, and all with a command.
 
     While the run is suspended the next attempt's Job is deleted too: its workers must be forgotten,
-    or they would pass for those of the Job that takes its name later.
+    or they would hold the places of those that come when it goes on.
     """
     keys = set(draft.commands)
     if draft.attempt is not None:

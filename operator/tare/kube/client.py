@@ -8,14 +8,15 @@ own retries stay off, because only the caller knows when to give up.
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import orjson
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
@@ -160,7 +161,7 @@ class ApiCluster:
         if status >= 300:  # noqa: PLR2004 - the API server sends no redirects that we follow
             raise error_of(status, raw, request)
         try:
-            return cast("Document", json.loads(raw))
+            return cast("Document", orjson.loads(raw))
         except ValueError as error:
             raise Unavailable(f"{request}: the answer is no JSON") from error
 
@@ -205,7 +206,19 @@ async def _client(kubeconfig: Path | None) -> ApiClient:
             await load_kube_config(config_file=path, client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        configuration.proxy = configuration.proxy or _proxy(configuration.host)
+        configuration.client_session_kwargs = {"trust_env": False}
         return ApiClient(configuration)
     except Exception as error:  # the loader stumbles over a malformed file in a dozen ways
         where = f" in {path}" if path else ""
         raise KubeError(f"no usable Kubernetes configuration{where}: {error}") from error
+
+
+def _proxy(server: str) -> str | None:
+    """Find the proxy that the environment names for the API server.
+
+    The client would have it looked up for each request, and a `.netrc` be read, in threads that
+    cost a busy operator more than the request.
+    """
+    parts = urlsplit(server)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

@@ -14,12 +14,25 @@ from tare.api.reasons import Reason
 from tare.measure.counts import Count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tare.measure.profile import Profile
 
-__all__ = ["MAX_EVENT_LOOP_LAG", "MAX_LENGTH_MISMATCH", "Concern", "find_concerns"]
+__all__ = [
+    "CLIENT_EXHAUSTED",
+    "MAX_EVENT_LOOP_LAG",
+    "MAX_LENGTH_MISMATCH",
+    "MAX_SEND_LAG",
+    "Concern",
+    "find_concerns",
+]
 
 MAX_EVENT_LOOP_LAG: Final = 0.010
 """Seconds at p99; above, the client's own delay shows in the latencies."""
+MAX_SEND_LAG: Final = 0.010
+"""Seconds at p99; above, the load was not the one that was planned."""
+CLIENT_EXHAUSTED: Final = "client_exhausted"
+"""Error kind of a worker that has no port, socket or memory left."""
 MAX_LENGTH_MISMATCH: Final = 0.01
 """Share of answers whose length may differ from what was asked for."""
 
@@ -86,15 +99,34 @@ def find_concerns(profile: Profile, *, event_loop_lag_p99: float | None) -> tupl
         for rule in _RULES
         if (profile.share(rule.count, Count.OK) or 0.0) > rule.allowed
     ]
-    if event_loop_lag_p99 is not None and event_loop_lag_p99 > MAX_EVENT_LOOP_LAG:
-        found.append(_saturated(event_loop_lag_p99))
+    if troubles := list(_client_troubles(profile, event_loop_lag_p99)):
+        found.append(
+            Concern(
+                reason=Reason.CLIENT_SATURATED,
+                message=f"{'. '.join(troubles)}. Raise workers.replicas or workers.processes, or "
+                "give the workers more CPU.",
+            )
+        )
     return tuple(found)
 
 
-def _saturated(lag: float) -> Concern:
-    return Concern(
-        reason=Reason.CLIENT_SATURATED,
-        message=f"The event loop of a worker lagged {lag * 1e3:.1f} ms at p99 (at most "
-        f"{MAX_EVENT_LOOP_LAG * 1e3:.0f} ms is sound), which is in every latency; raise "
-        "workers.replicas or give the workers more CPU.",
-    )
+def _client_troubles(profile: Profile, lag: float | None) -> Iterator[str]:
+    """Say in which ways the client was not up to the load, worst evidence first."""
+    if exhausted := profile.errors.get(CLIENT_EXHAUSTED):
+        yield (
+            f"{exhausted} requests failed since a worker had no port, socket or memory left, which "
+            "says nothing about the server"
+        )
+    if lag is not None and lag > MAX_EVENT_LOOP_LAG:
+        yield (
+            f"The event loop of a worker lagged {lag * 1e3:.1f} ms at p99 (at most "
+            f"{MAX_EVENT_LOOP_LAG * 1e3:.0f} ms is sound), which is in every latency"
+        )
+    sent = profile.histograms.get("send_lag")
+    late = sent.percentile(99) if sent is not None else None
+    if late is not None and late / 1e9 > MAX_SEND_LAG:
+        yield (
+            f"Requests were sent {late / 1e6:.1f} ms late at p99 (at most "
+            f"{MAX_SEND_LAG * 1e3:.0f} ms is sound) though nothing held them up, so the load was "
+            "not the planned one"
+        )

@@ -10,16 +10,24 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tare.measure.histogram import Histogram
-from tare.measure.messages import PhaseResult
+from tare.measure.messages import PhaseResult, Progress, WorkerResult
+from tare.measure.rows import merge_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tare.measure.messages import WorkerResult
+    from tare.measure.messages import Identity
 
 Number = TypeVar("Number", int, float)
 
-__all__ = ["add_counts", "merge_histograms", "merge_phase", "merge_phases"]
+__all__ = [
+    "add_counts",
+    "merge_histograms",
+    "merge_phase",
+    "merge_phases",
+    "merge_processes",
+    "merge_progress",
+]
 
 
 def merge_phases(results: Sequence[WorkerResult]) -> tuple[PhaseResult, ...]:
@@ -67,6 +75,45 @@ def merge_phase(parts: Sequence[PhaseResult]) -> PhaseResult:
         },
         connections_opened=sum(part.connections_opened for part in parts),
         first_cached_tokens=_largest(part.first_cached_tokens for part in parts),
+        rows=merge_rows(part.rows for part in parts),
+        start_skew=max(part.start_skew for part in parts),
+    )
+
+
+def merge_processes(worker: Identity, results: Sequence[WorkerResult]) -> WorkerResult:
+    """Merge what the processes of one worker measured into the result of that worker.
+
+    The event loop's lag is that of the process that was worst at p99: in a sum over all of them a
+    single process that was held up would hardly show.
+    """
+    pauses = merge_histograms({"": result.gc_pauses} for result in results)
+    return WorkerResult(
+        worker=worker,
+        phases=merge_phases(results),
+        complete=all(result.complete for result in results),
+        event_loop_lag=max((result.event_loop_lag for result in results), key=_lateness),
+        cpu_seconds=sum(result.cpu_seconds for result in results),
+        gc_pauses=pauses[""].to_json(),
+    )
+
+
+def merge_progress(worker: Identity, parts: Sequence[Progress]) -> Progress:
+    """Add up how far the processes of one worker are in the same phase."""
+    histograms = merge_histograms(
+        {"ttft": part.time_to_first_token, "latency": part.request_latency} for part in parts
+    )
+    return Progress(
+        worker=worker,
+        phase=parts[0].phase,
+        elapsed=max(part.elapsed for part in parts),
+        issued=sum(part.issued for part in parts),
+        ok=sum(part.ok for part in parts),
+        failed=sum(part.failed for part in parts),
+        in_flight=sum(part.in_flight for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
+        time_to_first_token=histograms["ttft"].to_json(),
+        request_latency=histograms["latency"].to_json(),
+        event_loop_lag=max(part.event_loop_lag for part in parts),
     )
 
 
@@ -89,6 +136,11 @@ def merge_histograms(parts: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[s
         for name, document in part.items():
             merged.setdefault(name, Histogram()).merge(Histogram.from_json(document))
     return dict(sorted(merged.items()))
+
+
+def _lateness(lag: Mapping[str, Any]) -> tuple[int, int]:
+    histogram = Histogram.from_json(lag)
+    return histogram.percentile(99) or 0, histogram.maximum or 0
 
 
 def _largest(values: Iterable[Number | None]) -> Number | None:

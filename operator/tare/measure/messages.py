@@ -8,7 +8,8 @@ Every request is a POST of JSON with `Authorization: Bearer <run token>`:
 `/v1/wait`         `Wait` → `Command`; the answer is held until there is one, for 20 s at
                    most (then `idle`, and the worker asks again). A worker has exactly one
                    such request open from registration to its end, while it sends load too:
-                   this is how a stop reaches it within milliseconds
+                   this is how a stop reaches it within milliseconds. A newer one of the same
+                   worker takes its place: the older one is answered `idle` at once
 `/v1/progress`     `Progress` each second of a phase → 204
 `/v1/result`       `WorkerResult` → `ResultReply`; offered again until `stored`
 =================  ====================================================================
@@ -162,6 +163,10 @@ class PhaseResult:
     connections_opened: int = 0
     first_cached_tokens: int | None = None
     """Cached prompt tokens of the first request of the phase, as the server said."""
+    rows: Mapping[str, Any] = field(default_factory=dict)
+    """The single requests of a profiling phase, as `measure.rows` writes them."""
+    start_skew: float = 0.0
+    """Seconds between the starts of the first and the last process of a worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +178,12 @@ class WorkerResult:
     complete: bool
     """False when the worker was stopped before the end of its last phase."""
     event_loop_lag: Mapping[str, Any] = field(default_factory=dict)
-    """Histogram of the event loop's lag while load was sent, in nanoseconds."""
+    """Histogram of the event loop's lag while load was sent, in nanoseconds; of the process that
+    was worst, when the worker has several."""
     cpu_seconds: float = 0.0
+    """Of all processes."""
+    gc_pauses: Mapping[str, Any] = field(default_factory=dict)
+    """Histogram of the garbage collector's pauses meanwhile, in nanoseconds; of all processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,16 @@ _TIMES: Final = (
         "and for one arrival.",
     ),
     _time("stream_closed", "Send to the end of the stream, after usage event and [DONE].", ""),
-    _time("schedule_lag", "Due time to send: how late the client was.", _OMISSION),
+    _time(
+        "schedule_lag",
+        "Due time to the first byte sent: what a user waits for a slot and a connection.",
+        _OMISSION,
+    ),
+    _time(
+        "send_lag",
+        "Due time, or the moment a slot became free, to the send: how late the client itself was.",
+        "",
+    ),
 )
 
 _AMOUNTS: Final = (
@@ -190,7 +199,12 @@ _RATES: Final = (
 )
 
 _SHARES: Final = (
-    _scalar("error_rate", Unit.RATIO, Better.LOWER, "(issued - ok) / issued."),
+    _scalar(
+        "error_rate",
+        Unit.RATIO,
+        Better.LOWER,
+        "(issued - ok) / issued. Requests that were cancelled on purpose are in neither.",
+    ),
     _scalar(
         "goodput",
         Unit.REQUESTS_PER_SECOND,
@@ -202,7 +216,8 @@ _SHARES: Final = (
         "good_request_fraction",
         Unit.RATIO,
         Better.HIGHER,
-        "Requests that met every goodput limit / issued; a failed request is not good.",
+        "Requests that met every goodput limit / issued; a failed request is not good. Requests "
+        "that were cancelled on purpose count as not issued.",
         _GOODPUT,
     ),
     _scalar(

@@ -34,6 +34,8 @@ class Profile:
     """Everything that was measured while profiling."""
 
     counts: Mapping[str, int]
+    errors: Mapping[str, int]
+    """Error kind to number of requests."""
     histograms: Mapping[str, Histogram]
     window: float
     """Seconds from the gate to the end of sending, over all profiling phases."""
@@ -46,6 +48,7 @@ class Profile:
         profiling = [phase for phase in phases if phase.kind == _KIND]
         return cls(
             counts=add_counts(phase.counts for phase in profiling),
+            errors=add_counts(phase.errors for phase in profiling),
             histograms=merge_histograms(phase.histograms for phase in profiling),
             window=sum(phase.seconds for phase in profiling),
             drain=sum(phase.drain_seconds for phase in profiling),
@@ -89,8 +92,7 @@ class Profile:
             yield name, _quotient(amount, seconds)
 
     def _shares(self) -> Iterator[tuple[str, float | None]]:
-        issued = self.count(Count.ISSUED)
-        yield "error_rate", _quotient(issued - self.count(Count.OK), issued)
+        yield "error_rate", _quotient(self._judged - self.count(Count.OK), self._judged)
         mismatch = self.share(Count.OUTPUT_LENGTH_MISMATCH, Count.OK)
         yield "output_length_mismatch", mismatch
         yield "tokens_per_chunk", _quotient(self._sum("output_tokens"), self._sum("chunks"))
@@ -99,13 +101,18 @@ class Profile:
         """Without limits every ok request would be good, which nobody asked for."""
         if limits:
             yield "goodput", _quotient(self.count(Count.GOOD), self.window)
-            yield "good_request_fraction", self.share(Count.GOOD, Count.ISSUED)
+            yield "good_request_fraction", _quotient(self.count(Count.GOOD), self._judged)
 
     def _costs(self, cost: Cost | None) -> Iterator[tuple[str, float | None]]:
         if cost is not None:
             yield "monthly_cost", cost.monthly
             throughput = _quotient(self.count(Count.OUTPUT_TOKENS_IN_WINDOW), self.window)
             yield "cost_per_million_output_tokens", cost.per_million_tokens(throughput or 0.0)
+
+    @property
+    def _judged(self) -> int:
+        """Issued requests but for those that were cancelled on purpose."""
+        return self.count(Count.ISSUED) - self.count(Count.PLANNED_CANCEL)
 
     def _sum(self, name: str) -> int:
         return self.histograms[name].sum if name in self.histograms else 0

@@ -7,7 +7,7 @@ its metrics are those of the profiling phases (`measure.profile`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tare.measure.concerns import Concern, find_concerns
@@ -35,6 +35,12 @@ class ClientHealth:
     event_loop_lag_max: float | None = None
     cpu_seconds: float = 0.0
     """Of all workers."""
+    gc_pause_max: float | None = None
+    """Seconds: the longest pause of the garbage collector in any worker."""
+    gc_pause_seconds: float = 0.0
+    """All pauses of all workers together."""
+    connections_opened: int = 0
+    """While profiling: connections that were not open before, and cost their requests a wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,10 @@ class TrialSummary:
     concerns: tuple[Concern, ...] = ()
     """Why the numbers need care."""
 
+    def without_rows(self) -> TrialSummary:
+        """Leave the single requests out: those of all trials of a run would fill the memory."""
+        return replace(self, phases=tuple(replace(phase, rows={}) for phase in self.phases))
+
 
 def summarize(
     results: Sequence[WorkerResult], *, goodput: Mapping[str, float], cost: Cost | None
@@ -69,7 +79,7 @@ def summarize(
     """
     phases = merge_phases(results)
     profile = Profile.of(phases)
-    client = _client_health(results)
+    client = _client_health(results, phases)
     return TrialSummary(
         phases=phases,
         counts=profile.counts,
@@ -80,13 +90,19 @@ def summarize(
     )
 
 
-def _client_health(results: Sequence[WorkerResult]) -> ClientHealth:
+def _client_health(results: Sequence[WorkerResult], phases: Sequence[PhaseResult]) -> ClientHealth:
     lags = [Histogram.from_json(result.event_loop_lag) for result in results]
+    pauses = [Histogram.from_json(result.gc_pauses) for result in results]
     return ClientHealth(
         workers=len(results),
         event_loop_lag_p99=_worst(lag.percentile(99) for lag in lags),
         event_loop_lag_max=_worst(lag.maximum for lag in lags),
         cpu_seconds=sum(result.cpu_seconds for result in results),
+        gc_pause_max=_worst(pause.maximum for pause in pauses),
+        gc_pause_seconds=sum(pause.sum for pause in pauses) / NANOSECONDS,
+        connections_opened=sum(
+            phase.connections_opened for phase in phases if phase.kind == "profiling"
+        ),
     )
 
 

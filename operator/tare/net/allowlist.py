@@ -98,10 +98,11 @@ class AllowList:
         origin = parse_origin(url)
         return any(entry.allows(origin) for entry in self.entries)
 
-    def allows_service(self, name: str, namespace: str, port: int | str) -> bool:
+    def allows_service(self, name: str, namespace: str, port: int | str | None) -> bool:
         """Whether a Service in another namespace may be a target: by `name.namespace.svc`.
 
-        A port that is given by its name is only known later, so it needs an entry for all ports.
+        A port that is not given by its number is only known later, so it needs an entry for all
+        ports.
         """
         ports = (port, port) if isinstance(port, int) else _ANY_PORT
         host = f"{name}.{namespace}.svc"

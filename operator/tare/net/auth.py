@@ -1,4 +1,4 @@
-"""Request headers from the spec: where each value comes from, and how it is written.
+"""Headers and the TLS authority from the spec: where each value comes from, how it is written.
 
 Hooks, preflight and load must send the same headers, or a reset is refused by a server that the
 load may use. So there is one list of `Header`s: workers read the secret values from their
@@ -19,10 +19,12 @@ __all__ = [
     "Header",
     "HeaderLike",
     "SecretKey",
+    "authority_of",
     "env_entries",
     "headers_of",
     "redact",
     "resolve",
+    "secret_entry",
 ]
 
 _ENV_PREFIX = "TARE_HEADER_"
@@ -97,18 +99,27 @@ def headers_of(endpoint: Mapping[str, Any]) -> tuple[Header, ...]:
     return tuple(headers)
 
 
+def authority_of(endpoint: Mapping[str, Any]) -> SecretKey | None:
+    """Return where a valid `spec.endpoint`, as JSON, has its authority; None for the system's."""
+    reference = (endpoint.get("tls") or {}).get("caSecretRef")
+    return SecretKey(name=reference["name"], key=reference["key"]) if reference else None
+
+
 def env_entries(headers: Iterable[Header]) -> list[dict[str, Any]]:
     """Write the variables of a worker's container, so that the kubelet reads the Secrets."""
     return [
-        {
-            "name": header.env,
-            "valueFrom": {
-                "secretKeyRef": {"name": header.secret.name, "key": header.secret.key},
-            },
-        }
+        secret_entry(header.env, header.secret)
         for header in headers
-        if header.secret is not None
+        if header.secret is not None and header.env is not None
     ]
+
+
+def secret_entry(name: str, secret: SecretKey) -> dict[str, Any]:
+    """Write a variable of a container whose value the kubelet reads from a Secret."""
+    return {
+        "name": name,
+        "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}},
+    }
 
 
 def resolve(headers: Iterable[HeaderLike], values: Mapping[str, str]) -> dict[str, str]:

@@ -14,13 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tare.measure.rows import MOST_ROWS
+
 __all__ = [
     "DatasetOrder",
     "HeaderOrder",
     "Lengths",
     "PhaseKind",
     "PhaseOrder",
+    "RampOrder",
     "TargetOrder",
+    "TlsOrder",
     "WorkOrder",
 ]
 
@@ -39,13 +43,26 @@ class HeaderOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TlsOrder:
+    """How the target's certificate is checked."""
+
+    authority_env: str | None = None
+    """Environment variable with the PEM of the only trusted authority; None for the system's."""
+    verify: bool = True
+    """False accepts any certificate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOrder:
     """Where and how to send requests."""
 
     urls: tuple[str, ...]
     """Base URLs without `/v1`; requests go to them in turn."""
     host: str | None = None
-    """`Host` header when it differs from the URL's, as for a Service called by its address."""
+    """`Host` header when it differs from the URL's, as for a Service called by its address; the
+    certificate is checked for this name then."""
+    tls: TlsOrder | None = None
+    """For https; None checks against the system's authorities."""
     model: str
     type: Literal["chat", "completions"] = "chat"
     streaming: bool = True
@@ -86,24 +103,46 @@ class DatasetOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RampOrder:
+    """How a phase gets to its rate or its concurrency."""
+
+    type: Literal["linear", "exponential"] = "linear"
+    seconds: float
+    """From the gate to the full value, which stays from then on."""
+    start: float
+    """Value at the gate; above 0 for an exponential ramp."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseOrder:
     """One phase of load for all workers together; a worker takes its share."""
 
     name: str
     kind: PhaseKind
-    type: Literal["concurrency", "constant"]
+    type: Literal["concurrency", "constant", "poisson", "gamma"]
     concurrency: int | None = None
     """Requests in flight over all workers (closed loop)."""
     rate: float | None = None
     """Requests per second over all workers (open loop)."""
     max_concurrency: int | None = None
     """Upper bound of requests in flight over all workers in an open loop."""
+    smoothness: float = 1.0
+    """Shape of the gamma distribution of the gaps: their coefficient of variation is
+    1 / sqrt(smoothness), so that 1 is a Poisson process and less is burstier."""
+    ramp: RampOrder | None = None
+    """How rate or concurrency begins; None for the full value from the gate on."""
+    seed: int = 0
+    """Fixes the random gaps, and which requests are cancelled."""
     requests: int | None = None
     """Stop after this many requests were sent, over all workers."""
     duration: float | None = None
     """Stop sending after this many seconds."""
     grace: float = 30.0
     """Seconds after the last send in which answers are still awaited; then they are cancelled."""
+    cancel_share: float = 0.0
+    """Share of the requests, 0 to 1, that is cancelled on purpose."""
+    cancel_after: float = 0.0
+    """Seconds from the send of such a request to its cancellation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +157,14 @@ class WorkOrder:
     attempt: int
     workers: int
     """Number of workers that share this order (`workers.replicas`)."""
+    processes: int = 1
+    """Processes in each worker; the order is shared by `workers * processes` of them."""
     target: TargetOrder
     dataset: DatasetOrder
     phases: tuple[PhaseOrder, ...]
+    rows: int = MOST_ROWS
+    """Requests of which a row is kept in the result, over all workers and profiling phases."""
+    artifacts: str | None = None
+    """Folder of the worker in which each process writes its requests as lines of JSON."""
     goodput: Mapping[str, float] = field(default_factory=dict)
     """Metric name to the limit in seconds that a good request must meet."""

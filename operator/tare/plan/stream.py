@@ -7,13 +7,19 @@ order, on any machine.
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from typing import Final
+import struct
+from hashlib import blake2b, shake_128
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["integer_below", "open_unit", "word"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["integer_below", "open_unit", "open_units", "word"]
 
 _WORD_BITS: Final = 64
 _FRACTION_BITS: Final = 52
+_BLOCK: Final = 256
 
 
 def word(seed: int, purpose: str, *key: int) -> int:
@@ -31,3 +37,15 @@ def open_unit(seed: int, purpose: str, *key: int) -> float:
     """Return a uniform number above 0 and below 1, so that its logarithm and quantiles exist."""
     bits = word(seed, purpose, *key) >> (_WORD_BITS - _FRACTION_BITS)
     return (bits + 0.5) / (1 << _FRACTION_BITS)
+
+
+def open_units(seed: int, purpose: str) -> Iterator[float]:
+    """Yield uniform numbers above 0 and below 1 without end; a hash makes a block of them.
+
+    For what is walked through in order anyway, at a tenth of the price of `open_unit`.
+    """
+    scale = 1 / (1 << _FRACTION_BITS)
+    for block in count():
+        noise = shake_128(f"{seed}:{purpose}:{block}".encode()).digest(_BLOCK * _WORD_BITS // 8)
+        for bits in struct.unpack(f"<{_BLOCK}Q", noise):
+            yield ((bits >> (_WORD_BITS - _FRACTION_BITS)) + 0.5) * scale

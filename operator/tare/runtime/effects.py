@@ -36,8 +36,7 @@ from tare.manifests.event import build_event
 from tare.manifests.job import build_job
 from tare.manifests.order import build_order
 from tare.manifests.secret import build_token_secret, run_token
-from tare.net.auth import headers_of
-from tare.runtime.target import authority_of
+from tare.net.auth import authority_of, headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,9 +96,9 @@ class Effects:
 
     async def _create_job(self, key: TrialKey) -> None:
         cell = self._accepted.cells[key.cell]
-        endpoint = cell.spec.endpoint
-        address = await self._operations.address(endpoint)
-        headers = headers_of(endpoint.model_dump(by_alias=True, exclude_none=True))
+        address = await self._operations.address(cell.spec.endpoint)
+        endpoint = cell.spec.endpoint.model_dump(by_alias=True, exclude_none=True)
+        headers = headers_of(endpoint)
         order = build_order(
             self._owner,
             key,

@@ -23,7 +23,7 @@ from tare.endpoint.secrets import read_headers, read_text
 from tare.kube.errors import Unavailable
 from tare.manifests.order import Address, build_target
 from tare.measure.hooks import HookKind, HookReport, PreflightReport, Replica, Replicas
-from tare.net.auth import Header, SecretKey, headers_of
+from tare.net.auth import Header, SecretKey, authority_of, headers_of
 from tare.net.tls import BadAuthorityError, client_context
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tare.manifests.metadata import Owner
     from tare.runtime.context import Context
 
-__all__ = ["TargetService", "authority_of"]
+__all__ = ["TargetService"]
 
 
 class TargetService:
@@ -210,12 +210,12 @@ class TargetService:
         if endpoint.tls is None:
             yield headers, self._context.control
             return
-        tls = await self._tls(endpoint.tls)
+        tls = await self._tls(endpoint.tls, authority_of(_document(endpoint)))
         async with ControlClient(tls=tls) as http:
             yield headers, http
 
-    async def _tls(self, tls: Tls) -> ssl.SSLContext:
-        verify, secret = not tls.insecure_skip_verify, _authority(tls)
+    async def _tls(self, tls: Tls, secret: SecretKey | None) -> ssl.SSLContext:
+        verify = not tls.insecure_skip_verify
         if secret is None:
             return client_context(verify=verify)
         if secret not in self._authorities:
@@ -235,16 +235,6 @@ class TargetService:
                 self._context.cluster, self._owner.namespace, headers
             )
         return self._headers[headers]
-
-
-def authority_of(endpoint: Endpoint) -> SecretKey | None:
-    """Return where the certificate of the target's authority lies; None for the system's."""
-    return None if endpoint.tls is None else _authority(endpoint.tls)
-
-
-def _authority(tls: Tls) -> SecretKey | None:
-    reference = tls.ca_secret_ref
-    return None if reference is None else SecretKey(name=reference.name, key=reference.key)
 
 
 def _document(endpoint: Endpoint) -> dict[str, object]:

@@ -16,6 +16,7 @@ from tare.worker import failure as kinds
 from tare.worker.failure import Failure, http_kind, shorten
 from tare.worker.record import Record, Status, TokenSource
 from tare.worker.sse import EventStream
+from tare.worker.template import Template
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,8 @@ __all__ = ["Answer"]
 
 _DONE = b"[DONE]"
 _MAX_ERROR_BODY = 16 * 1024
+_LESSONS = 4
+"""Templates that are learned in a stream at most: some streams never repeat themselves."""
 
 
 class Answer:
@@ -37,10 +40,12 @@ class Answer:
         "_done",
         "_ended",
         "_failure",
+        "_lessons",
         "_retry_after",
         "_saw_done",
         "_stream",
         "_streaming",
+        "_template",
         "_text",
         "record",
     )
@@ -58,6 +63,8 @@ class Answer:
         self._done: Callable[[Answer], None] | None = done
         self._text = text
         """Filled with the pieces of the answer's content when the caller wants them."""
+        self._template: Template | None = None
+        self._lessons = _LESSONS if text is None else 0
         self._stream: EventStream | None = None
         self._body: list[bytes] = []
         self._body_size = 0
@@ -102,11 +109,17 @@ class Answer:
                 self._body.append(data)
                 self._body_size += len(data)
             return
+        record, template = self.record, self._template
         for event in self._stream.feed(data):
-            if event == _DONE:
+            if template is not None and template.fits(event):
+                record.gaps.append(at - record.last_text)
+                record.last_text = at
+                record.chunks += 1
+            elif event == _DONE:
                 self._saw_done = self._ended = True
             elif event:
                 self._read_event(at, event)
+                template = self._template
 
     def on_end(self, at: int) -> None:
         """Judge a body that came whole."""
@@ -180,8 +193,13 @@ class Answer:
         record = self.record
         if not record.first_event:
             record.first_event = at
+        chunks = record.chunks
         try:
-            self._read_document(at, orjson.loads(event))
+            document = orjson.loads(event)
+            self._read_document(at, document)
+            if self._lessons and record.chunks > chunks:
+                self._lessons -= 1
+                self._template = Template.learn(event, document) or self._template
         except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
             self._fail(kinds.BAD_CHUNK, f"{error}: {event[:256].decode(errors='replace')}")
 

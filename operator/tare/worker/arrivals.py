@@ -7,9 +7,10 @@ that a request that had to wait shows how late it was instead of moving the ones
 
 from __future__ import annotations
 
+from itertools import tee
 from typing import TYPE_CHECKING, Protocol
 
-from tare.plan.schedule import due_time
+from tare.plan.schedule import due_times, slot_openings
 
 if TYPE_CHECKING:
     from tare.plan.order import PhaseOrder
@@ -38,12 +39,13 @@ class Arrivals(Protocol):
 
 
 class ClosedLoop:
-    """A fixed number of requests in flight."""
+    """A fixed number of requests in flight; with a ramp, slots open one after the other."""
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, phase: PhaseOrder, share: Share) -> None:
         self._numbers = share.numbers()
         self._next = next(self._numbers, None)
-        self._slots = share.concurrency or 0
+        self._openings = [round(at * _SECOND) for at in slot_openings(phase, share)]
+        self._open = 0
 
     @property
     def exhausted(self) -> bool:
@@ -51,8 +53,13 @@ class ClosedLoop:
         return self._next is None
 
     def next_due(self, elapsed: int, in_flight: int) -> int | None:
-        """Part of `Arrivals`: at once when a slot is free."""
-        return elapsed if in_flight < self._slots else None
+        """Part of `Arrivals`: at once when a slot is free, else when the next one opens."""
+        openings = self._openings
+        while self._open < len(openings) and openings[self._open] <= elapsed:
+            self._open += 1
+        if in_flight < self._open:
+            return elapsed
+        return openings[self._open] if self._open < len(openings) else None
 
     def take(self) -> int:
         """Part of `Arrivals`."""
@@ -66,8 +73,8 @@ class OpenLoop:
     """Requests at planned moments, held back only where `maxConcurrency` says so."""
 
     def __init__(self, phase: PhaseOrder, share: Share) -> None:
-        self._phase = phase
-        self._numbers = share.numbers()
+        numbers, again = tee(share.numbers())
+        self._planned = zip(numbers, due_times(phase, again), strict=True)
         self._slots = share.concurrency
         self._next: int | None = None
         self._due = 0
@@ -90,17 +97,14 @@ class OpenLoop:
         return number
 
     def _advance(self) -> None:
-        self._next = next(self._numbers, None)
-        if self._next is not None:
-            due = due_time(self._phase, self._next)
-            assert due is not None
-            self._due = round(due * _SECOND)
+        self._next, due = next(self._planned, (None, 0.0))
+        self._due = round(due * _SECOND)
 
 
 def arrivals_of(phase: PhaseOrder, share: Share) -> Arrivals:
     """Return the arrivals of this worker's share of a phase."""
     match phase.type:
         case "concurrency":
-            return ClosedLoop(share)
-        case "constant":
+            return ClosedLoop(phase, share)
+        case "constant" | "poisson" | "gamma":
             return OpenLoop(phase, share)

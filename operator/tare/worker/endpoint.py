@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tare.net.tls import client_context
+
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from tare.net.origin import Origin
@@ -25,13 +27,20 @@ class Endpoint:
     """Opens connections to one origin."""
 
     def __init__(
-        self, origin: Origin, *, connect_timeout: float, tls: ssl.SSLContext | None = None
+        self,
+        origin: Origin,
+        *,
+        connect_timeout: float,
+        tls: ssl.SSLContext | None = None,
+        server_name: str | None = None,
     ) -> None:
         self.origin = origin
         self._connect_timeout = connect_timeout
         self._tls: ssl.SSLContext | None = None
         if origin.scheme == "https":
-            self._tls = tls or ssl.create_default_context()
+            self._tls = tls or client_context()
+        self._server_name = server_name or origin.host
+        """Whom the certificate must be for."""
         self._addresses: list[str] = []
 
     async def resolve(self) -> None:
@@ -68,7 +77,7 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         arguments: dict[str, Any] = {}
         if self._tls is not None:
-            arguments = {"ssl": self._tls, "server_hostname": self.origin.host}
+            arguments = {"ssl": self._tls, "server_hostname": self._server_name}
         async with asyncio.timeout(self._connect_timeout):
             _, protocol = await loop.create_connection(
                 factory, address, self.origin.port, **arguments

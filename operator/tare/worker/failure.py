@@ -11,6 +11,8 @@ import ssl
 from dataclasses import dataclass
 from typing import Final
 
+from tare.measure.concerns import CLIENT_EXHAUSTED
+
 __all__ = [
     "ABORT",
     "BAD_CHUNK",
@@ -21,6 +23,7 @@ __all__ = [
     "GRACE_OVER",
     "IDLE_TIMEOUT",
     "MAX_MESSAGE_BYTES",
+    "PLANNED_CANCEL",
     "PROTOCOL",
     "REQUEST_TIMEOUT",
     "RESET",
@@ -38,8 +41,6 @@ ABORT: Final = "abort"
 """The engine gave the request up and said so as `finish_reason: "abort"`."""
 BAD_CHUNK: Final = "bad_chunk"
 """An event, or the body, is not the JSON that it should be."""
-CLIENT_EXHAUSTED: Final = "client_exhausted"
-"""The worker has no port, socket or memory left."""
 CLOSED: Final = "closed"
 """The server closed the connection without an answer."""
 CONNECT: Final = "connect"
@@ -49,6 +50,8 @@ EMPTY_STREAM: Final = "empty_stream"
 GRACE_OVER: Final = "grace_over"
 """Cancelled by this worker: still unanswered when the phase's grace period ended."""
 IDLE_TIMEOUT: Final = "idle_timeout"
+PLANNED_CANCEL: Final = "planned_cancel"
+"""Cancelled by this worker: it is one of the phase's `cancel_share`."""
 PROTOCOL: Final = "protocol"
 """The answer is no HTTP/1.1."""
 REQUEST_TIMEOUT: Final = "request_timeout"

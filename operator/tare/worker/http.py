@@ -1,7 +1,8 @@
 """One HTTP/1.1 client connection on httptools: send a request, hand over the answer's pieces.
 
 It knows nothing of models, pools or retries. A read from the socket gets one time stamp before any
-parsing, and all its pieces carry that stamp, so that parsing is never part of a measured time.
+parsing, and all its pieces carry that stamp; parsing waits until the other sockets were read too,
+so that neither its own nor theirs is ever part of a measured time.
 There are no redirects, no content encodings and no pipelining. An answer may be chunked, have a
 length, or last until the connection closes; interim answers (1xx) are skipped.
 """
@@ -10,15 +11,16 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import httptools
 
 from tare.telemetry.overriding import override
 from tare.worker.failure import CLOSED, PROTOCOL, RESET, Failure, shorten
+from tare.worker.reads import Reads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = ["Connection", "Exchange", "Headers", "request_head"]
 
@@ -67,14 +69,21 @@ class Connection(asyncio.Protocol):
         "_headers",
         "_interim",
         "_parser",
+        "_pieces",
+        "_reads",
         "_reusable",
         "_transport",
         "_until_close",
+        "on_body",
     )
 
     def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.on_body = self._pieces.append
+        """Part of httptools' protocol: a read's pieces of the body are gathered at no cost."""
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
+        self._reads: Reads | None = None
         self._exchange: Exchange | None = None
         self._headers: Headers = []
         self._at = 0
@@ -108,11 +117,32 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Part of asyncio.Protocol."""
         self._transport = cast("asyncio.Transport", transport)
+        self._reads = Reads.of_running_loop()
 
     @override
     def data_received(self, data: bytes) -> None:
-        """Stamp, then parse; part of asyncio.Protocol."""
-        self._at = monotonic_ns()
+        """Stamp now, parse soon; part of asyncio.Protocol."""
+        self._soon(self._parse, data)
+
+    @override
+    def eof_received(self) -> None:
+        """Let the transport close; part of asyncio.Protocol."""
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of the transport now, tell soon; part of asyncio.Protocol."""
+        self._transport = None
+        self.closed()
+        self._soon(self._lose, exc)
+
+    def _soon(self, work: Callable[[int, Any], None], what: Any) -> None:
+        if self._reads is None:
+            work(monotonic_ns(), what)
+        else:
+            self._reads.put(work, monotonic_ns(), what)
+
+    def _parse(self, at: int, data: bytes) -> None:
+        self._at = at
         if self._exchange is None:
             self.abort()  # An answer that nobody asked for, such as 408 before a close.
             return
@@ -124,23 +154,17 @@ class Connection(asyncio.Protocol):
                 raise  # A fault of ours, not of the server.
             self._reusable = False
             if not self._complete:
+                self._hand_over()
                 self._fail(Failure(PROTOCOL, shorten(f"{type(error).__name__}: {error}")))
                 return
         # Not within the parser's callback: the exchange may send the next request at once.
         if self._complete:
             self._finish()
+        else:
+            self._hand_over()
 
-    @override
-    def eof_received(self) -> None:
-        """Let the transport close; part of asyncio.Protocol."""
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Part of asyncio.Protocol."""
+    def _lose(self, at: int, exc: Exception | None) -> None:
         exchange, self._exchange = self._exchange, None
-        self._transport = None
-        at = monotonic_ns()
-        self.closed()
         if exchange is None:
             return
         if self._until_close and exc is None:
@@ -183,21 +207,25 @@ class Connection(asyncio.Protocol):
         )
         self._exchange.on_head(self._at, status, self._headers)
 
-    def on_body(self, body: bytes) -> None:
-        """Part of httptools' protocol."""
-        if self._exchange is not None and not self._complete:
-            self._exchange.on_data(self._at, body)
-
     def on_message_complete(self) -> None:
         """Part of httptools' protocol."""
         if self._interim:
             return
+        if not self._complete:
+            self._hand_over()
         # A second answer to one request: nobody could tell whose the third one is.
         self._reusable = not self._complete and self._parser.should_keep_alive()
         self._complete = True
 
+    def _hand_over(self) -> None:
+        pieces = self._pieces
+        if pieces and self._exchange is not None:
+            self._exchange.on_data(self._at, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        pieces.clear()
+
     def _finish(self) -> None:
         exchange, self._exchange = self._exchange, None
+        self._pieces.clear()  # Of a second answer.
         if self._reusable and self.open:
             self.reusable(self._at)
         else:

@@ -103,7 +103,7 @@ class Inbox:
 
     def close(self) -> None:
         """Close the connections."""
-        self._pool.close()
+        self._pool.abort()
 
     async def _insist_on(self, kind: type[T], route: str, message: Any, *, patience: float) -> T:
         body = await self._insist(route, message, patience=patience, held=True)
@@ -137,6 +137,9 @@ class Inbox:
     async def _post(self, route: str, body: bytes, *, held: bool) -> tuple[int, bytes]:
         """POST once; `held` says that the operator may take its time.
 
+        A held request that is given up for a newer one is answered when that arrives: its
+        connection is of use again, and a change of state costs no new one.
+
         Raises:
             OSError: no answer.
         """
@@ -148,9 +151,12 @@ class Inbox:
         try:
             async with asyncio.timeout(_HELD if held else _SHORT):
                 answer = await fetch.answer
-        finally:
-            if not fetch.answer.done() or fetch.answer.cancelled():
-                ticket.cancel()
+        except asyncio.CancelledError:
+            ticket.let_go()
+            raise
+        except TimeoutError:
+            ticket.cancel()
+            raise
         if not held:
             seconds = (fetch.ended_at - fetch.sent_at) / 1e9
             self.round_trip = min(self.round_trip or seconds, seconds)

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from tare.measure.messages import Command, CommandKind, Register, Wait, WorkerState
 from tare.worker.inbox import AttemptOverError, AwayError, RefusedError, UnknownWorkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
-    from tare.measure.messages import Identity
+    from tare.measure.messages import Identity, Progress, WorkerResult
     from tare.worker.inbox import Inbox
-    from tare.worker.load import Load
 
-__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_TERMINATED", "Lifecycle"]
+__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_TERMINATED", "Carrier", "Lifecycle"]
+
+_LOG = logging.getLogger(__name__)
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -40,15 +42,45 @@ _CALM = 0.05
 """Pause after an answer that came at once and changed nothing."""
 
 
-class Lifecycle:
-    """Leads a `Load` by the commands of an `Inbox`."""
+class Carrier(Protocol):
+    """What carries the load: this process (`Load`) or several (`Crew`)."""
 
-    def __init__(self, identity: Identity, load: Load, inbox: Inbox) -> None:
+    @property
+    def dataset(self) -> Mapping[str, Any]:
+        """Compact description of the prompts."""
+        ...
+
+    async def prepare(self, phase: int) -> None:
+        """Open, or renew, the connections that `phase` begins with."""
+        ...
+
+    def start(self, phase: int, on_finished: Callable[[], None]) -> None:
+        """Begin `phase`; `on_finished` is called when its last request has ended."""
+        ...
+
+    def stop(self) -> None:
+        """Send nothing more and cancel what is in flight."""
+        ...
+
+    def progress(self) -> Progress | None:
+        """Return how far the running phase is; None when none runs."""
+        ...
+
+    async def collect(self) -> WorkerResult:
+        """Return what was measured, once nothing is in flight; the same one every time."""
+        ...
+
+
+class Lifecycle:
+    """Leads a `Carrier` by the commands of an `Inbox`."""
+
+    def __init__(self, identity: Identity, load: Carrier, inbox: Inbox) -> None:
         self._identity = identity
         self._load = load
         self._inbox = inbox
         self._state = WorkerState.WAITING
         self._phase = -1
+        self._halted = False
         self._terminating: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asking: asyncio.Task[Command] | None = None
         self._quick = False
@@ -88,8 +120,9 @@ class Lifecycle:
     def terminate(self) -> None:
         """Stop the load at once and come to an end; for a signal handler."""
         if not self._terminating.done():
+            _LOG.info("told to end by a signal")
             self._terminating.set_result(None)
-            self._stop()
+            self._halt()
 
     async def _arrive(self) -> bool:
         """Register; False when the worker was terminated before the operator answered."""
@@ -99,6 +132,7 @@ class Lifecycle:
             registering.cancel()
             return False
         registering.result()
+        _LOG.info("worker %d is registered", self._identity.index)
         return True
 
     async def _next_command(self) -> Command | None:
@@ -161,11 +195,14 @@ class Lifecycle:
                 if self._state is WorkerState.DRAINED:
                     self._begin_offering()
             case CommandKind.STOP:
-                self._stop()
+                await self._stop()
                 self._begin_offering()
             case _:
                 assert_never(command.do)
-        if (self._state, self._phase) == before and self._quick:
+        if (self._state, self._phase) != before:
+            # After the phase was started: a line takes as long as several requests.
+            _LOG.info("phase %d: %s", self._phase, self._state)
+        elif self._quick:
             await asyncio.sleep(_CALM)
 
     def _begin_offering(self) -> asyncio.Task[None]:
@@ -191,14 +228,21 @@ class Lifecycle:
         self._load.start(phase, self._drained)
 
     def _drained(self) -> None:
-        if self._state is WorkerState.RUNNING:
+        if self._state is WorkerState.RUNNING and not self._halted:
             self._set_beside(None)
             self._become(WorkerState.DRAINED, self._phase)
+            _LOG.info("phase %d: %s", self._phase, self._state)
 
-    def _stop(self) -> None:
-        self._become(WorkerState.STOPPED, self._phase)
+    def _halt(self) -> None:
+        self._halted = True
         self._set_beside(None)
         self._load.stop()
+
+    async def _stop(self) -> None:
+        """Stop for good, and say so once nothing is in flight."""
+        self._halt()
+        await self._load.collect()
+        self._become(WorkerState.STOPPED, self._phase)
 
     def _become(self, state: WorkerState, phase: int) -> None:
         """Change state, and ask again with the new one."""
@@ -226,10 +270,11 @@ class Lifecycle:
 
     async def _offer(self) -> None:
         """Hand the result in until it is stored."""
-        result = self._load.result()
+        result = await self._load.collect()
         while True:
             try:
                 if await self._inbox.offer(result, patience=_AWAY_PATIENCE):
+                    _LOG.info("the result is stored")
                     return
             except UnknownWorkerError:
                 await self._register(_AWAY_PATIENCE)
@@ -237,11 +282,13 @@ class Lifecycle:
 
     async def _say_farewell(self) -> None:
         """Say `stopped` and hand in what there is, within a moment."""
-        stopped = asyncio.create_task(self._ask())
-        offering = self._begin_offering()
+        stopped: asyncio.Task[Command] | None = None
         with contextlib.suppress(TimeoutError, AwayError, RefusedError, AttemptOverError):
             async with asyncio.timeout(_FAREWELL):
-                await offering
-        stopped.cancel()
-        with contextlib.suppress(asyncio.CancelledError, AwayError, RefusedError):
-            await stopped
+                await self._stop()
+                stopped = asyncio.create_task(self._ask())
+                await self._begin_offering()
+        if stopped is not None:
+            stopped.cancel()
+            with contextlib.suppress(asyncio.CancelledError, AwayError, RefusedError):
+                await stopped

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+import ssl
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from tare.measure.counts import Count
 from tare.measure.messages import PhaseResult, Progress, WorkerResult
+from tare.net.origin import parse_origin
 from tare.plan.schedule import worker_share
 from tare.worker.arrivals import arrivals_of
 from tare.worker.endpoint import Endpoint
+from tare.worker.journal import Journal
 from tare.worker.lag import LagSampler
 from tare.worker.orders import OrderError
+from tare.worker.pauses import GcPauses
 from tare.worker.phase import PhaseRunner
 from tare.worker.pool import Pool
 from tare.worker.recorder import PhaseRecorder
@@ -27,6 +31,7 @@ from tare.workload.describe import describe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tare.plan.order import PhaseOrder
     from tare.worker.orders import Assignment
 
 __all__ = ["Load"]
@@ -60,9 +65,8 @@ class Load:
             raise OrderError(str(error)) from error
         self._timers = LoopTimers(asyncio.get_running_loop())
         self._lag = LagSampler(self._timers)
-        self._pool = Pool(
-            [Endpoint(base.origin, connect_timeout=_CONNECT_TIMEOUT) for base in assignment.bases]
-        )
+        self._pauses = GcPauses()
+        self._pool = _pool_of(assignment)
         self._sender = TargetSender(
             order.target,
             pool=self._pool,
@@ -70,6 +74,9 @@ class Load:
             entries=order.dataset.entries,
             heads=request_heads(order.target, assignment.bases, assignment.headers),
             first_endpoint=self._index,
+        )
+        self._journal = (
+            Journal(order.artifacts, assignment.identity) if order.artifacts is not None else None
         )
         self._runner: PhaseRunner | None = None
         self._running = -1
@@ -92,14 +99,14 @@ class Load:
         """Open, or renew, the connections that `phase` begins with.
 
         A target that refuses them is tried for a few seconds and then left to the load itself,
-        where the failures are counted.
+        where the failures are counted; a certificate that is not accepted now never will be.
         """
         deadline = time.monotonic() + _PREPARE_PATIENCE
         while True:
             try:
                 await self._pool.prepare(self._first_connections(phase))
             except OSError as error:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or isinstance(error, ssl.SSLError):
                     sys.stderr.write(f"tare worker: connections to the target: {error}\n")
                     return
                 await asyncio.sleep(_PREPARE_PAUSE)
@@ -114,6 +121,9 @@ class Load:
         def finished() -> None:
             self._cpu_seconds += time.process_time() - self._cpu_began
             self._lag.stop()
+            self._pauses.stop()
+            if self._journal is not None:
+                self._journal.flush()
             self._results.append(runner.result())
             on_finished()
 
@@ -122,12 +132,7 @@ class Load:
             share,
             arrivals=arrivals_of(order, share),
             target=self._order.target,
-            recorder=PhaseRecorder(
-                order,
-                streaming=self._order.target.streaming,
-                endpoints=[str(base.origin) for base in self._assignment.bases],
-                limits=self._assignment.limits,
-            ),
+            recorder=self._recorder(order),
             sender=self._sender,
             timers=self._timers,
             on_finished=finished,
@@ -135,6 +140,7 @@ class Load:
         self._runner, self._running = runner, phase
         self._cpu_began = time.process_time()
         self._lag.start()
+        self._pauses.start()
         runner.start()
 
     def stop(self) -> None:
@@ -144,6 +150,8 @@ class Load:
             self._cut_short = True
             self._runner.stop()
         self._pool.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def progress(self) -> Progress | None:
         """Return how far the running phase is; None when none runs."""
@@ -173,6 +181,22 @@ class Load:
             complete=not self._cut_short and len(self._results) == self.phases,
             event_loop_lag=self._lag.histogram.to_json(),
             cpu_seconds=self._cpu_seconds,
+            gc_pauses=self._pauses.histogram.to_json(),
+        )
+
+    async def collect(self) -> WorkerResult:
+        """Return the result; part of `lifecycle.Carrier`."""
+        return self.result()
+
+    def _recorder(self, phase: PhaseOrder) -> PhaseRecorder:
+        profiling = [p for p in self._order.phases if p.kind == "profiling"]
+        return PhaseRecorder(
+            phase,
+            streaming=self._order.target.streaming,
+            endpoints=[str(base.origin) for base in self._assignment.bases],
+            limits=self._assignment.limits,
+            rows=self._order.rows // len(profiling) if phase in profiling else 0,
+            journal=self._journal,
         )
 
     def _first_connections(self, phase: int) -> int:
@@ -183,3 +207,20 @@ class Load:
         arriving = math.ceil(order.rate * _OPEN_LOOP_SECONDS / self._order.workers)
         most = _OPEN_LOOP_MOST if share.concurrency is None else share.concurrency
         return min(arriving, most)
+
+
+def _pool_of(assignment: Assignment) -> Pool:
+    """Make the pool; certificates are checked for the name that stands in the `Host` header."""
+    host = assignment.order.target.host
+    name = parse_origin(f"https://{host}").host if host is not None else None
+    return Pool(
+        [
+            Endpoint(
+                base.origin,
+                connect_timeout=_CONNECT_TIMEOUT,
+                tls=assignment.tls,
+                server_name=name,
+            )
+            for base in assignment.bases
+        ]
+    )

@@ -1,4 +1,4 @@
-"""`python -m tare worker`: one process that sends load, told what to do by the operator.
+"""`python -m tare worker`: sends load, in one process or several, as the operator says.
 
 With `--order FILE` it follows a plan by itself: each phase starts when the one before has drained,
 and the result is printed as JSON.
@@ -18,13 +18,20 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from tare.measure.wire import encode
+from tare.telemetry.log import configure
+from tare.worker.crew import Crew, CrewError, dismiss
 from tare.worker.inbox import AwayError, Inbox, RefusedError
 from tare.worker.lifecycle import EXIT_DONE, EXIT_FAILED, EXIT_TERMINATED, Lifecycle
 from tare.worker.load import Load
+from tare.worker.mate import hire
 from tare.worker.orders import OrderError, read_assignment, read_inbox
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
+
+    from tare.net.origin import BaseUrl
+    from tare.worker.mate import Hired
+    from tare.worker.orders import Assignment
 
 __all__ = ["main", "run_alone", "run_under_operator"]
 
@@ -38,39 +45,66 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 done, 1 the operator was lost, 2 a bad order, 143 ended by SIGTERM.
     """
     arguments = _parser().parse_args(sys.argv[2:] if argv is None else argv)
+    configure()
     _allow_many_sockets()
     try:
-        if arguments.order is None:
-            work = run_under_operator(os.environ)
-        else:
-            work = run_alone(os.environ, _read(arguments.order))
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(work)
+        alone = arguments.order is not None
+        assignment = read_assignment(os.environ, _read(arguments.order) if alone else None)
+        inbox = None if alone else read_inbox(os.environ)
+        hired = hire(assignment) if assignment.order.processes > 1 else []
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                return runner.run(_work(assignment, hired, inbox))
+        finally:
+            dismiss(hired)
     except OrderError as error:
         return _fail(str(error), EXIT_BAD_ORDER)
+    except CrewError as error:
+        return _fail(str(error), EXIT_FAILED)
     except (AwayError, RefusedError) as error:
         return _fail(f"the operator's inbox: {error}", EXIT_FAILED)
 
 
-async def run_under_operator(environ: Mapping[str, str]) -> int:
-    """Follow the commands of the operator whose inbox the environment names."""
-    assignment = read_assignment(environ)
-    inbox = Inbox(*read_inbox(environ))
-    lifecycle = Lifecycle(assignment.identity, Load(assignment), inbox)
+async def _work(
+    assignment: Assignment, hired: Sequence[Hired], inbox: tuple[BaseUrl, str] | None
+) -> int:
+    """Carry the load, alone or with the processes that were forked for it."""
+    if not hired:
+        return await _lead(assignment, Load(assignment), inbox)
+    crew = await Crew.muster(assignment, [mate.sock for mate in hired])
+    leading = asyncio.create_task(_lead(assignment, crew, inbox))
+    try:
+        await asyncio.wait((leading, crew.lost), return_when=asyncio.FIRST_COMPLETED)
+        if crew.lost.done():
+            crew.lost.result()
+        return leading.result()
+    finally:
+        leading.cancel()
+        crew.close()
+
+
+async def _lead(
+    assignment: Assignment, load: Load | Crew, inbox: tuple[BaseUrl, str] | None
+) -> int:
+    if inbox is None:
+        return await run_alone(load)
+    return await run_under_operator(assignment, load, Inbox(*inbox))
+
+
+async def run_under_operator(assignment: Assignment, load: Load | Crew, inbox: Inbox) -> int:
+    """Follow the commands of an operator until the end."""
+    lifecycle = Lifecycle(assignment.identity, load, inbox)
     # Process 1 of a container has no default action: without a handler a deletion takes its time.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, lifecycle.terminate)
+    _on_signals(lifecycle.terminate)
     try:
         return await lifecycle.run()
     finally:
         inbox.close()
 
 
-async def run_alone(environ: Mapping[str, str], order: bytes) -> int:
+async def run_alone(load: Load | Crew) -> int:
     """Run all phases of a plan one after the other and print the result."""
-    load = Load(read_assignment(environ, order))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, load.stop)
+    _on_signals(load.stop)
     for phase in range(load.phases):
         await load.prepare(phase)
         if load.stopped:
@@ -78,10 +112,15 @@ async def run_alone(environ: Mapping[str, str], order: bytes) -> int:
         drained = asyncio.Event()
         load.start(phase, drained.set)
         await drained.wait()
-    result = load.result()
+    result = await load.collect()
     load.stop()
     sys.stdout.buffer.write(encode(result) + b"\n")
     return EXIT_DONE if result.complete else EXIT_TERMINATED
+
+
+def _on_signals(callback: Callable[[], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, callback)
 
 
 def _parser() -> argparse.ArgumentParser:

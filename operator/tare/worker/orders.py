@@ -6,6 +6,7 @@ one line that names the field.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +17,8 @@ from tare.measure.messages import Identity
 from tare.measure.wire import WireError, decode
 from tare.net.auth import BadHeaderError, resolve
 from tare.net.origin import BadUrlError, BaseUrl, parse_base_url
-from tare.plan.order import WorkOrder
+from tare.net.tls import BadAuthorityError, client_context
+from tare.plan.order import TlsOrder, WorkOrder
 
 if TYPE_CHECKING:
     from tare.plan.order import PhaseOrder
@@ -38,6 +40,8 @@ class Assignment:
     """The target's URLs, taken apart."""
     headers: Mapping[str, str]
     """Headers of each request, secrets filled in."""
+    tls: ssl.SSLContext | None
+    """How certificates are checked; None when no URL is https."""
     limits: Mapping[str, int]
     """Goodput limits in nanoseconds."""
 
@@ -56,6 +60,7 @@ def read_assignment(environ: Mapping[str, str], raw: bytes | None = None) -> Ass
             identity=_identity(order, environ),
             bases=_bases(order),
             headers=resolve(order.target.headers, environ),
+            tls=_tls(order, environ),
             limits=limits_in_nanoseconds(order.goodput),
         )
     except (WireError, BadHeaderError, BadUrlError) as error:
@@ -89,6 +94,8 @@ def _identity(order: WorkOrder, environ: Mapping[str, str]) -> Identity:
     index = int(text) if text.isdigit() else -1
     if not 0 <= index < order.workers:
         raise OrderError(f"{names.ENV_INDEX}: {text!r} is no index of {order.workers} workers")
+    if order.processes < 1:
+        raise OrderError(f"WorkOrder.processes: {order.processes} is not allowed; give 1 or more")
     return Identity(
         run_uid=order.run_uid,
         cell=order.cell,
@@ -98,6 +105,19 @@ def _identity(order: WorkOrder, environ: Mapping[str, str]) -> Identity:
         pod_uid=environ.get(names.ENV_POD_UID, ""),
         pod_name=environ.get(names.ENV_POD_NAME, ""),
     )
+
+
+def _tls(order: WorkOrder, environ: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Read the settings for https; making a context takes milliseconds, so only where needed."""
+    settings = order.target.tls or TlsOrder()
+    if not any(url.startswith("https") for url in order.target.urls):
+        return None
+    name = settings.authority_env
+    try:
+        authority = None if name is None else _required(environ, name)
+        return client_context(authority=authority, verify=settings.verify)
+    except BadAuthorityError as error:
+        raise OrderError(f"{name}: {error}") from error
 
 
 def _bases(order: WorkOrder) -> tuple[BaseUrl, ...]:
@@ -114,11 +134,17 @@ def _bases(order: WorkOrder) -> tuple[BaseUrl, ...]:
 def _phase_problem(phase: PhaseOrder) -> str | None:
     if phase.requests is None and phase.duration is None:
         return "nothing ends it; give requests, duration or both"
-    match phase.type:
-        case "concurrency":
-            if not phase.concurrency or phase.concurrency < 1 or phase.rate is not None:
-                return "type concurrency needs a concurrency of 1 or more, and takes no rate"
-        case "constant":
-            if not phase.rate or phase.rate <= 0 or phase.concurrency is not None:
-                return "type constant needs a rate above 0, and takes no concurrency"
+    if phase.type == "concurrency":
+        if not phase.concurrency or phase.concurrency < 1 or phase.rate is not None:
+            return "type concurrency needs a concurrency of 1 or more, and takes no rate"
+    elif not phase.rate or phase.rate <= 0 or phase.concurrency is not None:
+        return f"type {phase.type} needs a rate above 0, and takes no concurrency"
+    if phase.smoothness <= 0:
+        return "smoothness must be above 0"
+    if (ramp := phase.ramp) is not None:
+        flat = ramp.type == "exponential" and not ramp.start
+        if ramp.seconds <= 0 or ramp.start < 0 or flat:
+            return "a ramp lasts more than 0 seconds, and an exponential one starts above 0"
+    if not 0 <= phase.cancel_share <= 1 or phase.cancel_after < 0:
+        return "cancel_share is a share of 0 to 1, and cancel_after is 0 seconds or more"
     return None

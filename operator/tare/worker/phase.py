@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tare.plan.schedule import is_cancelled
 from tare.worker import failure as kinds
 from tare.worker.failure import Failure
 from tare.worker.record import Status
@@ -93,11 +94,16 @@ class PhaseRunner:
         self._watch_period = min(max(shortest / _WATCHES_PER_TIMEOUT, low), high)
         # An open loop's requests may run out because its time does: then its time is what ends it.
         self._ends_by_requests = order.requests is not None and share.total == order.requests
+        self._owned = share.requests if order.rate is not None else None
         self._calls: dict[Call, None] = {}
         self._pending: set[Timer] = set()
         self._send_timer: Timer | None = None
         self._sending = False
         self._began = 0
+        self._blocked = False
+        """Something is due or past, and every slot is taken."""
+        self._freed = 0
+        """When a slot became free that was waited for, after the gate."""
         self._finished = 0
         self._opened_before = 0
 
@@ -160,13 +166,32 @@ class PhaseRunner:
             elapsed = self._timers.now() - self._began
             due = self._arrivals.next_due(elapsed, len(self._calls))
             if due is None:
+                self._blocked = True
                 return
             if due > elapsed:
                 self._wake_in(due - elapsed)
                 return
-            self._recorder.issue()
-            call = self._sender.send(self._arrivals.take(), self._began + due, self._ended)
-            self._calls[call] = None
+            self._send(due, elapsed)
+
+    def _send(self, due: int, elapsed: int) -> None:
+        number = self._arrivals.take()
+        self._recorder.issue(elapsed - max(due, self._freed))
+        call = self._sender.send(number, self._began + due, self._ended)
+        self._calls[call] = None
+        if is_cancelled(self._order, number):
+            self._later(self._order.cancel_after, lambda: self._cancel(call))
+
+    def _cancel(self, call: Call) -> None:
+        """Cancel as planned; a request that waits for its connection is given its time first."""
+        if call not in self._calls:
+            return
+        now = self._timers.now()
+        left = (call.record.sent or now) + round(self._order.cancel_after * _SECOND) - now
+        if left > 0:
+            self._later(left / _SECOND, lambda: self._cancel(call))
+            return
+        message = f"cancelled as planned, {self._order.cancel_after:g} s after the send"
+        call.give_up(now, Status.CANCELLED, Failure(kinds.PLANNED_CANCEL, message))
 
     def _wake_in(self, nanoseconds: int) -> None:
         if self._send_timer is None:
@@ -178,6 +203,9 @@ class PhaseRunner:
 
     def _ended(self, call: Call) -> None:
         del self._calls[call]
+        if self._blocked:
+            self._blocked = False
+            self._freed = call.record.closed - self._began
         self._recorder.add(call.record)
         if self._sending:
             self._pump()
@@ -186,6 +214,8 @@ class PhaseRunner:
 
     def _time_over(self) -> None:
         self._pump()  # What is due in the last millisecond is sent too.
+        if self._owned is not None:
+            self._recorder.leave(self._owned)
         self._end_sending()
 
     def _end_sending(self) -> None:

@@ -47,6 +47,15 @@ class Ticket:
         self.exchange = self.connection = None
         self.request = b""
 
+    def let_go(self) -> None:
+        """Nobody waits for the answer any more; it is read all the same, to keep its connection.
+
+        What was not sent yet is not sent, now or again.
+        """
+        if self.connection is None:
+            self.cancel()
+        self.resent = True
+
     def cancel(self) -> None:
         """Close its connection; the exchange hears nothing more."""
         if self.task is not None:
@@ -107,6 +116,7 @@ class Pool:
         self._clock = clock
         # Ordered by the moment they became free: the last is the freshest.
         self._idle: list[dict[_PooledConnection, None]] = [{} for _ in endpoints]
+        self._connections: set[_PooledConnection] = set()
 
     async def prepare(self, count: int) -> None:
         """Have `count` fresh free connections, spread evenly over the endpoints.
@@ -161,17 +171,24 @@ class Pool:
     def forget(self, connection: _PooledConnection) -> None:
         """Drop a connection that is closed."""
         self._idle[connection.endpoint].pop(connection, None)
+        self._connections.discard(connection)
 
     def close(self) -> None:
         """Close the free connections."""
         for idle in self._idle:
             self._drop_older(idle, -1)
 
+    def abort(self) -> None:
+        """Close all connections, whether somebody waits for an answer or not."""
+        for connection in list(self._connections):
+            connection.abort()
+
     async def _open(self, endpoint: int) -> _PooledConnection:
         connection = await self.endpoints[endpoint].connect(
             lambda: _PooledConnection(self, endpoint)
         )
         self.opened += 1
+        self._connections.add(connection)
         return connection
 
     async def _send_on_new(self, ticket: Ticket) -> None:

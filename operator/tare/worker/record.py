@@ -25,7 +25,7 @@ class Status(StrEnum):
     """The answer began and broke off."""
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
-    """By this worker: the phase's grace period was over, or the run was stopped."""
+    """By this worker: planned so, the phase's grace period was over, or the run was stopped."""
 
 
 class TokenSource(StrEnum):

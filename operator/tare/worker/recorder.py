@@ -14,12 +14,16 @@ from tare.measure.counts import Count
 from tare.measure.goodput import is_good
 from tare.measure.histogram import Histogram
 from tare.measure.messages import PhaseResult
+from tare.measure.rows import Rows
+from tare.worker.failure import PLANNED_CANCEL
+from tare.worker.journal import row_of
 from tare.worker.record import Record, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tare.plan.order import PhaseOrder
+    from tare.worker.journal import Journal
 
 __all__ = ["PhaseRecorder"]
 
@@ -42,12 +46,16 @@ class PhaseRecorder:
         streaming: bool,
         endpoints: Sequence[str],
         limits: Mapping[str, int],
+        rows: int = 0,
+        journal: Journal | None = None,
     ) -> None:
         self._order = order
         self._streaming = streaming
         self._endpoints = endpoints
         self._limits = limits
         """Goodput limits in nanoseconds."""
+        self._rows = Rows(rows) if rows else None
+        self._journal = journal
         self._began = 0
         self._window_end: int | None = None
         self._first: Record | None = None
@@ -68,15 +76,27 @@ class PhaseRecorder:
         """Close the window early: nothing is sent any more."""
         self._window_end = at if self._window_end is None else min(self._window_end, at)
 
-    def issue(self) -> None:
-        """Count a request that is about to be sent."""
+    def issue(self, lag: int) -> None:
+        """Count a request that is sent now, `lag` nanoseconds after it could have been.
+
+        That is later than its due time only by this worker's own doing: not while it waits for a
+        slot. A closed loop has no such moment.
+        """
         self._counts[Count.ISSUED] += 1
+        if self._order.rate is not None:
+            self._histograms["send_lag"].record(max(lag, 0))
+
+    def leave(self, planned: int) -> None:
+        """Count those of the `planned` requests that are not sent any more."""
+        if unsent := planned - self._counts[Count.ISSUED]:
+            self._counts[Count.UNSENT] += unsent
 
     def add(self, record: Record) -> None:
         """Count a request that has ended."""
         if self._first is None or record.number < self._first.number:
             self._first = record
         self._by_endpoint[self._endpoints[record.endpoint]] += 1
+        self._keep(record)
         self._count_window(record)
         if record.sent and self._order.rate is not None:
             self._histograms["schedule_lag"].record(max(record.sent - record.due, 0))
@@ -85,6 +105,7 @@ class PhaseRecorder:
                 self._add_ok(record)
             case Status.CANCELLED:
                 self._counts[Count.CANCELLED] += 1
+                self._counts[Count.PLANNED_CANCEL] += record.error_kind == PLANNED_CANCEL
             case Status.ERROR | Status.INCOMPLETE | Status.TIMEOUT:
                 self._add_failed(record)
 
@@ -115,7 +136,15 @@ class PhaseRecorder:
             histograms={name: h.to_json() for name, h in sorted(self._histograms.items())},
             connections_opened=connections_opened,
             first_cached_tokens=self._first.cached_tokens if self._first else None,
+            rows=self._rows.to_json() if self._rows is not None else {},
         )
+
+    def _keep(self, record: Record) -> None:
+        if self._rows is not None:
+            self._rows.add(*row_of(record, self._began))
+        if self._journal is not None:
+            endpoint = self._endpoints[record.endpoint]
+            self._journal.add(self._order.name, endpoint, record, self._began)
 
     def _count_window(self, record: Record) -> None:
         end, counts = self._window_end, self._counts

@@ -11,6 +11,9 @@ from __future__ import annotations
 __all__ = ["EventStream"]
 
 _BOM = b"\xef\xbb\xbf"
+_FIRST = b"data: "
+_BETWEEN = b"\n\ndata: "
+_LAST = b"\n\n"
 
 
 class EventStream:
@@ -32,6 +35,12 @@ class EventStream:
 
     def feed(self, read: bytes) -> list[bytes]:
         """Return the data of each event that ends in this read."""
+        if read.startswith(_FIRST) and not (self._line or self._data):
+            events = read[len(_FIRST) : -len(_LAST)].split(_BETWEEN)
+            # The usual read: whole events of one line each, nothing else; all line feeds are known.
+            if read.count(b"\n") == 2 * len(events) and read.endswith(_LAST) and b"\r" not in read:
+                self._started, self._skip_line_feed = True, False
+                return events
         if self._skip_line_feed and read:
             self._skip_line_feed = False
             read = read.removeprefix(b"\n")

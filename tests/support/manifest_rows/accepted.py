@@ -21,6 +21,14 @@ ACCEPTED = (
         name="model with slash, colon and capitals",
         change={f"{ENDPOINT}.model": "meta-llama/Llama-3.1-8B-Instruct:fp8@v2"},
     ),
+    Variation(name="https with the system's authorities", change={f"{ENDPOINT}.tls": {}}),
+    Variation(
+        name="https with an own authority, straight to the pods",
+        change={f"{ENDPOINT}.tls": {"caSecretRef": SECRET}, f"{ENDPOINT}.via": "Endpoints"},
+    ),
+    Variation(
+        name="https with any certificate", change={f"{ENDPOINT}.tls.insecureSkipVerify": True}
+    ),
     Variation(
         name="reset of a TensorRT-LLM that has a route",
         change={

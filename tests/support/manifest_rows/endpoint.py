@@ -42,6 +42,35 @@ TARGET = (
         ENDPOINT,
         "exactly one of service, url and urls",
     ),
+    row(
+        "TLS settings of a plain URL",
+        {
+            f"{ENDPOINT}.service": DELETE,
+            f"{ENDPOINT}.url": "http://qwen:8000",
+            f"{ENDPOINT}.tls": {},
+        },
+        _CEL,
+        f"{ENDPOINT}.tls",
+        "write https://",
+    ),
+    row(
+        "authority of certificates that nobody checks",
+        {f"{ENDPOINT}.tls": {"caSecretRef": SECRET, "insecureSkipVerify": True}},
+        _CEL,
+        f"{ENDPOINT}.tls",
+        "remove one of the two",
+    ),
+    row(
+        "pods of a URL",
+        {
+            f"{ENDPOINT}.service": DELETE,
+            f"{ENDPOINT}.url": "http://qwen:8000",
+            f"{ENDPOINT}.via": "Endpoints",
+        },
+        _CEL,
+        f"{ENDPOINT}.via",
+        "pods of a service",
+    ),
     row("no target", {f"{ENDPOINT}.service": DELETE}, _CEL, ENDPOINT, "exactly one of service"),
     row(
         "port that does not exist",

@@ -17,10 +17,6 @@ def _unbuilt(name: str, change: Mapping[str, Any], path: str, *fragments: str) -
 
 
 UNBUILT = (
-    _unbuilt("TLS settings", {f"{ENDPOINT}.tls": {"insecureSkipVerify": True}}, f"{ENDPOINT}.tls"),
-    _unbuilt(
-        "load by endpoints", {f"{ENDPOINT}.via": "Endpoints"}, f"{ENDPOINT}.via", "use Service"
-    ),
     _unbuilt(
         "reset after the warm-up",
         {f"{ENDPOINT}.resetKvCache": {"at": "Both"}},

@@ -32,7 +32,6 @@ def measured_row(index: int) -> CellRow:
         metrics=Headlines(
             time_to_first_token_p50=ESTIMATE,
             time_to_first_token_p99=ESTIMATE,
-            request_latency_p50=ESTIMATE,
             request_latency_p99=ESTIMATE,
             request_throughput=(12.34, 0.12),
             output_token_throughput=(1234.5, 12.3),

@@ -105,6 +105,7 @@ def test_suspending_forgets_the_next_trials_workers_so_that_it_starts_afresh() -
     world.patch_spec(suspend=False)
     world.settle()
     assert {key: r.attempt for key, r in world.records.items()} == {(0, 0): 2, (1, 0): 1}
+    assert world.prestart, "no pods had to be taken back"
 
 
 def test_workers_that_say_goodbye_to_a_new_operator_do_not_pass_for_those_of_the_next_job() -> None:

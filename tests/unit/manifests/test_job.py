@@ -206,3 +206,11 @@ def test_phases_of_the_order_are_those_of_the_spec() -> None:
         ("warmup", "warmup"),
         ("profiling", "profiling"),
     ]
+
+
+def test_the_kubelet_reads_the_authority_from_the_runs_secret() -> None:
+    reference = {"name": "ca", "key": "ca.crt"}
+    job = job_of(endpoint={"tls": {"caSecretRef": reference}})
+    assert_valid(job)
+    assert env_of(job)[names.ENV_AUTHORITY]["valueFrom"] == {"secretKeyRef": reference}
+    assert names.ENV_AUTHORITY not in env_of(job_of(endpoint={"tls": {}}))

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from support.manifest_builder import ADDRESS, KEY, OWNER, order_of, phase, spec_of
+from tare.api.names import ENV_AUTHORITY
 from tare.manifests.order import build_target
+from tare.measure.rows import MOST_ROWS
 from tare.net.auth import headers_of
-from tare.plan.order import HeaderOrder, Lengths
+from tare.plan.order import HeaderOrder, Lengths, RampOrder, TlsOrder
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,77 @@ def test_a_constant_phase_keeps_its_rate_and_its_bound() -> None:
     [found] = order_of(phases=[given]).phases
     assert (found.type, found.rate, found.max_concurrency) == ("constant", 4.0, 32)
     assert (found.requests, found.duration, found.concurrency) == (100, 60.0, None)
+
+
+@pytest.mark.parametrize(
+    ("load", "most"),
+    [
+        ({"type": "poisson", "rate": 10}, 1190),
+        ({"type": "gamma", "smoothness": 0.25, "rate": 10}, 1380),
+        ({"type": "constant", "rate": 10, "ramp": {"seconds": 100}}, 500),
+    ],
+)
+def test_random_gaps_get_prompts_for_more_requests_than_any_seed_sends(
+    load: dict[str, Any], most: int
+) -> None:
+    open_loop = {"durationSeconds": 100, "concurrency": None, "requests": None}
+    assert order_of(phases=[phase(**load, **open_loop)]).dataset.entries == most
+
+
+def test_the_seed_of_the_dataset_is_that_of_the_arrivals() -> None:
+    given = phase(type="gamma", smoothness=2, rate=4, concurrency=None)
+    [found] = order_of(dataset={"seed": 7}, phases=[given]).phases
+    assert (found.type, found.smoothness, found.seed) == ("gamma", 2.0, 7)
+
+
+@pytest.mark.parametrize(
+    ("load", "ramp"),
+    [
+        ({}, None),
+        ({"ramp": {"seconds": 9}}, RampOrder(seconds=9.0, start=1.0)),
+        (
+            {"type": "constant", "rate": 4, "concurrency": None, "ramp": {"seconds": 9}},
+            RampOrder(seconds=9.0, start=0.0),
+        ),
+        (
+            {"ramp": {"type": "exponential", "seconds": 9, "from": 2}},
+            RampOrder(type="exponential", seconds=9.0, start=2.0),
+        ),
+    ],
+)
+def test_a_ramp_begins_where_it_says_or_low(load: dict[str, Any], ramp: RampOrder | None) -> None:
+    [found] = order_of(phases=[phase(**load)]).phases
+    assert found.ramp == ramp
+
+
+def test_the_share_of_requests_to_cancel_is_a_fraction() -> None:
+    phases = [phase(name="a"), phase(name="b", cancelShare="25%", cancelAfterSeconds=0.5)]
+    found = order_of(phases=phases).phases
+    assert [(p.cancel_share, p.cancel_after) for p in found] == [(0.0, 0.0), (0.25, 0.5)]
+
+
+def test_processes_are_handed_on() -> None:
+    assert order_of(workers={"replicas": 3, "processes": 4}).processes == 4
+
+
+def test_every_request_of_a_small_run_has_a_row() -> None:
+    assert order_of().rows == MOST_ROWS
+
+
+@pytest.mark.parametrize(
+    ("tls", "order"),
+    [
+        (None, None),
+        ({}, TlsOrder()),
+        ({"insecureSkipVerify": True}, TlsOrder(verify=False)),
+        ({"caSecretRef": {"name": "ca", "key": "ca.crt"}}, TlsOrder(authority_env=ENV_AUTHORITY)),
+    ],
+)
+def test_tls_settings_name_the_variable_of_the_authority(
+    tls: dict[str, Any] | None, order: TlsOrder | None
+) -> None:
+    endpoint = {} if tls is None else {"tls": tls}
+    assert order_of(endpoint=endpoint).target.tls == order
 
 
 def test_the_grace_period_is_thirty_seconds_unless_said() -> None:

@@ -7,10 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.measured import histogram, phase_result, worker_result
-from tare.measure.merge import merge_phase, merge_phases
+from tare.measure.histogram import Histogram
+from tare.measure.merge import merge_phase, merge_phases, merge_processes, merge_progress
+from tare.measure.messages import Progress
+from tare.measure.rows import Rows
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from tare.measure.messages import PhaseResult
+
+
+def _rows(numbers: set[int]) -> dict[str, Any]:
+    rows = Rows(8)
+    for number in numbers:
+        rows.add(number, *[number] * 7, 0)
+    return rows.to_json()
+
 
 KEYS = st.sampled_from(["a", "b", "c"])
 COUNTS = st.dictionaries(KEYS, st.integers(0, 1000))
@@ -29,6 +42,8 @@ RESULTS = st.builds(
     histograms=st.dictionaries(KEYS, st.lists(st.integers(0, 10**12), max_size=30).map(histogram)),
     connections_opened=st.integers(0, 9),
     first_cached_tokens=st.none() | st.integers(0, 999),
+    rows=st.just({}) | st.sets(st.integers(0, 99), max_size=20).map(_rows),
+    start_skew=SECONDS,
 )
 
 
@@ -82,3 +97,56 @@ def test_phases_are_merged_by_name_also_when_a_worker_was_stopped_early() -> Non
 def test_results_of_different_phases_do_not_merge() -> None:
     with pytest.raises(ValueError, match="different phases"):
         merge_phase([phase_result(), phase_result(kind="warmup")])
+
+
+def test_processes_of_a_worker_become_its_result() -> None:
+    calm, busy = histogram([1] * 99), histogram([1, 50, 50])
+    parts = [
+        worker_result(
+            phase_result(counts={"ok": 3}), index=7, event_loop_lag=calm, cpu_seconds=1.0
+        ),
+        worker_result(
+            phase_result(counts={"ok": 4}),
+            index=8,
+            event_loop_lag=busy,
+            cpu_seconds=2.0,
+            gc_pauses=histogram([9]),
+        ),
+    ]
+    worker = worker_result(index=3).worker
+
+    merged = merge_processes(worker, parts)
+
+    assert (merged.worker, merged.complete, merged.cpu_seconds) == (worker, True, 3.0)
+    assert merged.phases[0].counts == {"ok": 7}
+    assert merged.event_loop_lag == busy
+    assert Histogram.from_json(merged.gc_pauses).maximum == 9
+
+
+def test_one_process_that_was_stopped_makes_its_worker_incomplete() -> None:
+    parts = [worker_result(phase_result()), worker_result(phase_result(), complete=False)]
+
+    assert not merge_processes(parts[0].worker, parts).complete
+
+
+def test_progress_of_processes_adds_up() -> None:
+    def progress(ok: int, lag: float) -> Progress:
+        return Progress(
+            worker=worker_result().worker,
+            phase=1,
+            elapsed=2.0 + lag,
+            issued=ok + 1,
+            ok=ok,
+            failed=0,
+            in_flight=1,
+            output_tokens=10 * ok,
+            time_to_first_token=histogram([ok]),
+            event_loop_lag=lag,
+        )
+
+    merged = merge_progress(worker_result(index=5).worker, [progress(3, 0.1), progress(4, 0.2)])
+
+    assert (merged.worker.index, merged.phase, merged.elapsed) == (5, 1, 2.2)
+    assert (merged.issued, merged.ok, merged.in_flight, merged.output_tokens) == (9, 7, 2, 70)
+    assert Histogram.from_json(merged.time_to_first_token).count == 2
+    assert merged.event_loop_lag == 0.2

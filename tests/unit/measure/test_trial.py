@@ -150,6 +150,75 @@ def test_one_saturated_worker_among_many_is_not_averaged_away() -> None:
     assert "12.0 ms" in summary.concerns[0].message
 
 
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [
+        (
+            phase_result(counts={"issued": 100}, errors={"client_exhausted": 5, "connect": 9}),
+            "5 requests failed since a worker had no port",
+        ),
+        (
+            phase_result(histograms={"send_lag": histogram([11 * MS] * 9)}),
+            "Requests were sent 11.0 ms late at p99",
+        ),
+    ],
+)
+def test_a_client_that_was_not_up_to_the_load_is_of_concern_with_its_reason(
+    phase: PhaseResult, words: str
+) -> None:
+    lag = histogram([20 * MS])
+    busy = summarize([worker_result(phase, event_loop_lag=lag)], goodput={}, cost=None)
+    calm = summarize([worker_result(phase)], goodput={}, cost=None)
+
+    for summary in (busy, calm):
+        (concern,) = summary.concerns
+        assert concern.reason is Reason.CLIENT_SATURATED
+        assert words in concern.message
+    assert "lagged 20.0 ms" in busy.concerns[0].message
+    assert "lagged" not in calm.concerns[0].message
+
+
+def test_being_late_by_the_timers_precision_is_sound() -> None:
+    phase = phase_result(histograms={"send_lag": histogram([1 * MS] * 9)})
+
+    assert summarize([worker_result(phase)], goodput={}, cost=None).concerns == ()
+
+
+def test_pauses_and_connections_of_all_workers_are_the_clients_health() -> None:
+    warmup = phase_result(name="warmup", kind="warmup", connections_opened=50)
+    parts = [
+        worker_result(
+            warmup, phase_result(connections_opened=2), index=index, gc_pauses=histogram(pauses)
+        )
+        for index, pauses in enumerate(([1 * MS, 2 * MS], [5 * MS]))
+    ]
+
+    client = summarize(parts, goodput={}, cost=None).client
+
+    assert client.gc_pause_max == pytest.approx(0.005)
+    assert client.gc_pause_seconds == pytest.approx(0.008)
+    assert client.connections_opened == 4
+
+
+def test_a_request_that_was_cancelled_on_purpose_is_in_no_share() -> None:
+    counts = {"issued": 10, "ok": 6, "cancelled": 4, "planned_cancel": 2, "good": 4}
+
+    metrics = summarize(
+        [worker_result(phase_result(counts=counts))], goodput={"request_latency": 1.0}, cost=None
+    ).metrics
+
+    assert metrics["error_rate"]["mean"] == pytest.approx(0.25)
+    assert metrics["good_request_fraction"]["mean"] == pytest.approx(0.5)
+
+
+def test_a_summary_can_leave_its_single_requests_behind() -> None:
+    rows = {"most": 9, "level": 0, "columns": {}}
+    summary = summarize([worker_result(phase_result(rows=rows))], goodput={}, cost=None)
+
+    assert summary.phases[0].rows == rows
+    assert summary.without_rows().phases[0].rows == {}
+
+
 def test_ten_milliseconds_of_lag_are_still_sound() -> None:
     calm = worker_result(phase_result(), event_loop_lag=histogram([10 * MS]))
 

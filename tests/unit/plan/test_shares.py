@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tare.plan.order import PhaseOrder
-from tare.plan.schedule import due_time, prompt_entry, total_requests, worker_share
+from tare.plan.schedule import due_times, total_requests, worker_share
 
 if TYPE_CHECKING:
     from tare.plan.shares import Share
@@ -149,18 +149,8 @@ def test_every_due_time_lies_within_the_duration(rate: int, duration: int, worke
 
     lasts = [max(share.numbers(), default=0) for share in shares(phase, workers)]
 
-    due = due_time(phase, max(lasts))
-    assert due is not None
+    (due,) = due_times(phase, [max(lasts)])
     assert due == pytest.approx(duration - 1 / rate)
-
-
-def test_due_times_follow_the_rate_of_all_workers_together() -> None:
-    assert [due_time(constant(rate=4), number) for number in range(3)] == [0.0, 0.25, 0.5]
-    assert due_time(closed(concurrency=4), 3) is None
-
-
-def test_every_phase_starts_at_the_first_entry_and_goes_round() -> None:
-    assert [prompt_entry(number, 3) for number in range(7)] == [0, 1, 2, 0, 1, 2, 0]
 
 
 @pytest.mark.parametrize("index", [-1, 2])

@@ -268,11 +268,10 @@ async def test_a_worker_that_never_registered_here_is_asked_to(book: AttemptBook
 
 def test_a_new_pod_may_take_the_index_of_one_that_has_said_goodbye(book: AttemptBook) -> None:
     """As when a Job that was deleted before its turn is created again."""
-    gone, new = (identity(0, pod_uid=uid) for uid in ("gone", "new"))
-    book.register(Register(worker=gone, state=WorkerState.STOPPED))
-    book.register(Register(worker=new))
-    (view,) = book.views()[KEY].values()
-    assert (view.pod_uid, view.state) == ("new", WorkerState.WAITING)
+    book.register(register(state=STOPPED))
+    book.register(register(pod="another"))
+    view = book.views()[KEY][0]
+    assert (view.pod_uid, view.state) == ("another", WAITING)
 
 
 def test_a_new_pod_may_take_the_index_of_an_attempt_that_was_forgotten(book: AttemptBook) -> None:

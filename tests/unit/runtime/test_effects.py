@@ -174,3 +174,20 @@ async def test_an_event_that_cannot_be_posted_does_no_harm_to_the_next_one(bed: 
     await post_events(bed.context, OWNER, events)
     posted = await bed.cluster.list(EVENT, "bench")
     assert [event["message"] for event in posted] == ["cell 1"]
+
+
+@pytest.mark.parametrize(("via", "prestart"), [("Service", True), ("Endpoints", False)])
+def test_workers_that_go_to_the_pods_are_not_started_before_their_turn(
+    via: str, prestart: bool
+) -> None:
+    # The pods of their own trial may be others than those of the trial before.
+    endpoint = {"service": {"name": "qwen", "port": 8000}, "model": "m", "via": via}
+    document = manifest(endpoint=endpoint)
+    accepted = accept(document, allow_targets=AllowList())
+    assert isinstance(accepted, Accepted), accepted
+    context = context_of(StoredRun(document), FakeClock())
+    operations = Operations(
+        context, OWNER, accepted, AttemptBook(context.clock, lambda: None), lambda: None
+    )
+    effects = Effects(context, OWNER, accepted, Children(), operations)
+    assert effects.prestart is prestart

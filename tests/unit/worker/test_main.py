@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,14 +20,21 @@ from tare.api.names import ENV_INBOX, ENV_INDEX, ENV_ORDER, ENV_TOKEN
 from tare.measure.counts import Count
 from tare.measure.messages import CommandKind, WorkerResult, WorkerState
 from tare.measure.wire import decode, encode
+from tare.plan.order import RampOrder
 from tare.worker.main import EXIT_BAD_ORDER, main
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tare.plan.order import WorkOrder
 
 SOURCE = Path(__file__).parents[3] / "operator"
 QUICK = Script(writes=[(0, data) for _, data in normal()])
+ENDLESS = Script(writes=[(0, content("a"))], end="silence")
 ALLOWED = {"tare", "uvloop", "httptools", "orjson"}
+
+
+NEVER = RampOrder(type="exponential", seconds=1.0, start=0.0)
 
 
 def _environ(**more: str) -> dict[str, str]:
@@ -76,8 +84,7 @@ async def test_an_order_runs_without_an_operator(tmp_path: Path) -> None:
 
 
 async def test_sigterm_ends_a_worker_with_a_partial_result() -> None:
-    endless = Script(writes=[(0, content("a"))], end="silence")
-    async with ScriptedOperator() as operator, ScriptedServer(endless) as server:
+    async with ScriptedOperator() as operator, ScriptedServer(ENDLESS) as server:
         order = work_order(server, phases=(closed_loop(requests=4, concurrency=2),), workers=2)
         process = await _start(
             **{
@@ -93,10 +100,90 @@ async def test_sigterm_ends_a_worker_with_a_partial_result() -> None:
         await operator.until(WorkerState.RUNNING, 0)
         process.send_signal(signal.SIGTERM)
         _, errors = await process.communicate()
-    assert (process.returncode, errors) == (143, b"")
+    assert process.returncode == 143
+    assert [orjson.loads(line)["message"] for line in errors.splitlines()] == [
+        "worker 1 is registered",
+        "phase 0: ready",
+        "phase 0: running",
+        "told to end by a signal",
+        "the result is stored",
+    ]
     assert operator.waits[-1].state is WorkerState.STOPPED
     (result,) = operator.results
     assert (result.worker.index, result.complete) == (1, False)
+
+
+async def test_an_order_runs_in_several_processes(tmp_path: Path) -> None:
+    async with ScriptedServer(QUICK) as server:
+        path = tmp_path / "order.json"
+        phases = (closed_loop(requests=30, concurrency=6),)
+        path.write_bytes(encode(work_order(server, phases=phases, processes=3)))
+        process = await _start("--order", str(path))
+        output, errors = await process.communicate()
+        assert len({seen.body for seen in server.requests}) == len(server.requests) == 30
+    assert (process.returncode, errors) == (0, b"")
+    result = decode(WorkerResult, output)
+    assert (result.complete, result.phases[0].counts[Count.OK]) == (True, 30)
+    assert result.phases[0].connections_opened == 0
+    assert 0 < result.phases[0].start_skew < 0.1
+
+
+@contextlib.asynccontextmanager
+async def _running_crew(
+    operator: ScriptedOperator, server: ScriptedServer
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, list[int]]]:
+    """A worker of two processes amid its phase, and the ids of the processes that it forked."""
+    order = work_order(server, phases=(closed_loop(requests=4, concurrency=2),), processes=2)
+    process = await _start(
+        **{ENV_ORDER: encode(order).decode(), ENV_INBOX: operator.url, ENV_TOKEN: "token"}
+    )
+    operator.tell(CommandKind.PREPARE, 0)
+    await operator.until(WorkerState.READY, 0)
+    operator.tell(CommandKind.START, 0)
+    await operator.until(WorkerState.RUNNING, 0)
+    yield process, _children(process.pid)
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+async def test_sigterm_ends_every_process_of_a_worker() -> None:
+    async with (
+        ScriptedOperator() as operator,
+        ScriptedServer(ENDLESS) as server,
+        _running_crew(operator, server) as (process, forked),
+    ):
+        process.send_signal(signal.SIGTERM)
+        await process.communicate()
+        assert (process.returncode, len(forked), server.in_flight) == (143, 2, 0)
+    assert operator.waits[-1].state is WorkerState.STOPPED
+    (result,) = operator.results
+    assert result.phases[0].counts[Count.CANCELLED] == 2
+
+
+async def test_a_worker_that_loses_a_process_ends_and_says_which() -> None:
+    async with (
+        ScriptedOperator() as operator,
+        ScriptedServer(ENDLESS) as server,
+        _running_crew(operator, server) as (process, forked),
+    ):
+        os.kill(forked[1], signal.SIGKILL)
+        _, errors = await process.communicate()
+    assert process.returncode == 1
+    assert b"process 1 of 2 ended before its result" in errors
+
+
+async def test_forked_processes_do_not_outlive_the_first_one() -> None:
+    async with (
+        ScriptedOperator() as operator,
+        ScriptedServer(ENDLESS) as server,
+        _running_crew(operator, server) as (process, _),
+    ):
+        process.kill()
+        # Its output ends when no process holds the pipe any more.
+        await asyncio.wait_for(process.communicate(), 5)
 
 
 def _order(**more: Any) -> WorkOrder:
@@ -114,6 +201,13 @@ def _order(**more: Any) -> WorkOrder:
         (encode(_order(phases=(closed_loop(),))), "phases[0] (profiling): nothing ends it"),
         (encode(_order(phases=(closed_loop(requests=1, concurrency=0),))), "concurrency of 1 or"),
         (encode(_order(goodput={"ttft": 1.0})), "goodput.ttft: unknown"),
+        (encode(_order(processes=0)), "WorkOrder.processes: 0 is not allowed"),
+        (encode(_order(phases=(closed_loop(requests=1, smoothness=0.0),))), "smoothness must be"),
+        (
+            encode(_order(phases=(closed_loop(requests=1, ramp=NEVER),))),
+            "an exponential one starts above 0",
+        ),
+        (encode(_order(phases=(closed_loop(requests=1, cancel_share=2.0),))), "a share of 0 to 1"),
         (encode(_order(entries=0)), "dataset.entries: 0 is not allowed"),
         (encode(_order(osl=0)), "dataset.prompts.osl: entry 0 would have 0 tokens"),
         (encode(_order(target={"headers": ()})).replace(b"http://", b"ftp://"), "expected http"),

@@ -7,7 +7,7 @@ import pytest
 from support.timers import ManualTimers
 from tare.measure.counts import Count
 from tare.measure.histogram import Histogram
-from tare.plan.order import PhaseOrder, TargetOrder
+from tare.plan.order import PhaseOrder, RampOrder, TargetOrder
 from tare.plan.schedule import worker_share
 from tare.worker.arrivals import arrivals_of
 from tare.worker.phase import PhaseRunner
@@ -234,3 +234,69 @@ def test_a_worker_without_a_slot_waits_for_the_others() -> None:
     order = _closed(concurrency=1, duration=5.0)
     share = worker_share(order, 1, 2)
     assert arrivals_of(order, share).exhausted
+
+
+def test_a_ramp_of_concurrency_opens_one_slot_after_the_other() -> None:
+    ramp = RampOrder(seconds=3.0, start=1.0)
+    bench = _Bench(_closed(concurrency=4, duration=10.0, ramp=ramp))
+    in_flight = []
+    for _ in range(5):
+        in_flight.append(bench.runner.in_flight)
+        bench.timers.advance(1.0)
+    assert in_flight == [1, 2, 3, 4, 4]
+
+
+def test_a_ramp_of_a_rate_sends_at_the_planned_moments() -> None:
+    ramp = RampOrder(seconds=4.0, start=0.0)
+    bench = _Bench(_open(rate=2.0, duration=6.0, ramp=ramp), answer_after=0.01)
+    bench.timers.advance(7)
+    assert [due for _, due in bench.sent] == [0, 2000, 2828, 3464, 4000, 4500, 5000, 5500]
+
+
+def test_the_chosen_requests_are_cancelled_after_their_delay() -> None:
+    bench = _Bench(_closed(concurrency=2, requests=2, cancel_share=1.0, cancel_after=0.5, grace=60))
+    bench.timers.advance(0.4)
+    bench.answer(bench.open[0])
+    assert bench.finished == 0
+    bench.timers.advance(0.2)
+    assert bench.finished == 1
+    counts = bench.result.counts
+    assert (counts[Count.OK], counts[Count.CANCELLED], counts[Count.PLANNED_CANCEL]) == (1, 1, 1)
+    assert Count.FAILED not in counts
+
+
+def test_the_delay_of_a_cancellation_counts_from_the_first_byte_sent() -> None:
+    bench = _Bench(_closed(concurrency=1, requests=1, cancel_share=1.0, cancel_after=0.5))
+    (call,) = bench.open
+    call.record.sent = 0  # Its connection is still being opened.
+    bench.timers.advance(0.45)
+    call.record.sent = bench.timers.now()
+    bench.timers.advance(0.4)
+    assert bench.finished == 0
+    bench.timers.advance(0.15)
+    assert bench.finished == 1
+
+
+def test_the_wait_for_a_slot_is_not_the_clients_own_lateness() -> None:
+    bench = _Bench(_open(rate=10.0, requests=6, max_concurrency=1))
+    bench.timers.advance(0.55)
+    while bench.open:
+        bench.answer(bench.open[0])
+    lags = {name: bench.result.histograms[name] for name in ("send_lag", "schedule_lag")}
+    assert Histogram.from_json(lags["send_lag"]).maximum == 0
+    assert Histogram.from_json(lags["schedule_lag"]).maximum == 450_000_000
+
+
+def test_an_open_loop_that_is_held_up_is_late_by_its_own_fault() -> None:
+    bench = _Bench(_open(rate=10.0, duration=0.5), answer_after=0.01)
+    bench.timers.hold(0.25)
+    bench.timers.advance(1)
+    lag = Histogram.from_json(bench.result.histograms["send_lag"])
+    assert lag.maximum == 150_000_000
+
+
+def test_what_a_bound_held_back_until_the_end_is_counted_as_unsent() -> None:
+    bench = _Bench(_open(rate=10.0, duration=1.0, max_concurrency=2, grace=1.0))
+    bench.timers.advance(3)
+    counts = bench.result.counts
+    assert (counts[Count.ISSUED], counts[Count.UNSENT]) == (2, 8)

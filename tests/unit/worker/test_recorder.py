@@ -67,7 +67,7 @@ def test_b49_b51_failures_are_counted_by_kind_and_are_in_no_latency() -> None:
     recorder = _recorder()
     kinds = ["http_500"] * 12 + ["http_429"] * 5 + ["reset"] * 3
     for record in [*(_record() for _ in range(5)), *(_failed(kind) for kind in kinds)]:
-        recorder.issue()
+        recorder.issue(0)
         recorder.add(record)
     result = recorder.result(finished=11 * SECOND, connections_opened=1)
     assert result.counts[Count.ISSUED] == 25
@@ -145,3 +145,34 @@ def test_a_closed_loop_has_no_schedule_to_lag_behind() -> None:
     recorder.add(_record())
     result = recorder.result(finished=SECOND, connections_opened=0)
     assert "schedule_lag" not in result.histograms
+
+
+def test_the_clients_own_lateness_is_kept_for_an_open_loop() -> None:
+    phase = PhaseOrder(name="profiling", kind="profiling", type="poisson", rate=1.0, requests=2)
+    recorder = _recorder(phase)
+    recorder.issue(3 * MS)
+    recorder.issue(-1)
+    lag = Histogram.from_json(
+        recorder.result(finished=SECOND, connections_opened=0).histograms["send_lag"]
+    )
+    assert (lag.minimum, lag.maximum) == (0, 3 * MS)
+
+
+def test_what_was_due_and_never_sent_is_counted_beside_what_was() -> None:
+    phase = PhaseOrder(name="profiling", kind="profiling", type="poisson", rate=1.0, duration=9.0)
+    recorder = _recorder(phase)
+    recorder.issue(0)
+    recorder.leave(4)
+    assert (recorder.counts[Count.ISSUED], recorder.counts[Count.UNSENT]) == (1, 3)
+
+
+def test_a_request_that_is_cancelled_on_purpose_is_no_failure() -> None:
+    recorder = _recorder()
+    recorder.add(_failed("planned_cancel", status=Status.CANCELLED))
+    recorder.add(_failed("grace_over", status=Status.CANCELLED))
+    counts = recorder.counts
+    assert (counts[Count.CANCELLED], counts[Count.PLANNED_CANCEL]) == (2, 1)
+    assert (counts[Count.FAILED], recorder.result(finished=0, connections_opened=0).errors) == (
+        0,
+        {},
+    )

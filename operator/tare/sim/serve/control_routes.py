@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tare.sim.serve.faults import DENIED, EMPTY, SILENT, FaultError
+from tare.sim.serve.faults import DENIED, EMPTY, LOST, SILENT, FaultError
 from tare.sim.serve.metrics import CONTENT_TYPE
 from tare.sim.serve.openai import ApiError, read_object
 from tare.sim.serve.options import ServerStyle
@@ -67,6 +67,8 @@ class ControlRoutes:
             case str(word) if word == EMPTY:
                 self._reset(preempt=preempt)
                 connection.respond(200, b"")
+            case str(word) if word == LOST:
+                self._reset(preempt=preempt)
 
     def flush_cache(self, request: Request, connection: Connection) -> None:  # noqa: ARG002 - a route
         """GET or POST /flush_cache, SGLang's reset: 200 with a text, 400 while requests run."""
@@ -81,13 +83,18 @@ class ControlRoutes:
             case str(word) if word == EMPTY:
                 self._reset(preempt=False)
                 connection.respond(200, b"")
+            case str(word) if word == LOST:
+                self._reset(preempt=False)
 
     def start_profile(self, request: Request, connection: Connection) -> None:
         """POST /start_profile: 200, or an error while a profile is taken."""
         body = _profile_body(request)
-        if self._state.misbehave("start_profile", connection) is not None:
+        fault = self._state.misbehave("start_profile", connection)
+        if fault not in (None, LOST):
             return
         started = self._state.truth.start_profiler(time.monotonic_ns(), body)
+        if fault == LOST:
+            return
         if self._state.options.server_style is ServerStyle.SGLANG:
             text = b"Start profiling.\n" if started else b"Profiling is already in progress.\n"
             connection.respond(200 if started else 400, text, _TEXT)
@@ -102,9 +109,12 @@ class ControlRoutes:
 
     def stop_profile(self, request: Request, connection: Connection) -> None:  # noqa: ARG002 - a route
         """POST /stop_profile: 200, also when no profile is taken."""
-        if self._state.misbehave("stop_profile", connection) is not None:
+        fault = self._state.misbehave("stop_profile", connection)
+        if fault not in (None, LOST):
             return
         self._state.truth.stop_profiler(time.monotonic_ns())
+        if fault == LOST:
+            return
         sglang = self._state.options.server_style is ServerStyle.SGLANG
         connection.respond(200, b"Stop profiling.\n" if sglang else b"", _TEXT)
 

@@ -9,8 +9,9 @@ A document like this is given at start (`--faults`) or by POST to `/admin/faults
 
 Points and their answers, beside any status from 400 to 599 and `hang` (no answer at all):
 `reset`: `denied` (200 with success false), `silent` (says true and empties nothing), `empty` (200
-without a body, as old servers). `start_profile`, `stop_profile`, `health`: no others. `chat` (both
-text routes): `abort` and `error_event`, streams that end badly after their first token.
+without a body, as old servers), `lost` (does it and never answers). `start_profile` and
+`stop_profile`: `lost`. `health`: no others. `chat` (both text routes): `abort` and `error_event`,
+streams that end badly after their first token.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ from typing import Any
 
 from tare.sim.serve.stream import BadEnd
 
-__all__ = ["DENIED", "EMPTY", "HANG", "SILENT", "Fault", "FaultError", "Faults"]
+__all__ = ["DENIED", "EMPTY", "HANG", "LOST", "SILENT", "Fault", "FaultError", "Faults"]
 
 HANG = "hang"
+LOST = "lost"
 DENIED = "denied"
 SILENT = "silent"
 EMPTY = "empty"
 
 _NS = 1_000_000_000
 _WORDS: dict[str, tuple[str, ...]] = {
-    "reset": (HANG, DENIED, SILENT, EMPTY),
-    "start_profile": (HANG,),
-    "stop_profile": (HANG,),
+    "reset": (HANG, DENIED, SILENT, EMPTY, LOST),
+    "start_profile": (HANG, LOST),
+    "stop_profile": (HANG, LOST),
     "chat": (HANG, *BadEnd),
     "health": (HANG,),
 }
