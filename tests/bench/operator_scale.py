@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import uvloop
 
-from bench.operator_load import MIB, Load, Measured, share_below
 from bench.measured_operator import buckets, quantile, used
+from bench.operator_load import MIB, Load, Measured, share_below
 from bench.references import (
     Reference,
     empty_patch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import kopf
@@ -27,76 +28,100 @@ def probe(name: str) -> Any:
     }
 
 
-@pytest.mark.parametrize("scanning", ["enabled", "disabled"])
-async def test_a_kopf_daemon_lives_as_long_as_its_object(
-    cluster: TestCluster,
-    api: Api,
-    probes: str,
-    namespace: str,
-    scanning: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+class Watcher:
+    """A Kopf operator that holds each probe with a daemon and looks at pods."""
+
+    def __init__(self, *, scanning: str) -> None:
+        self.registry = kopf.OperatorRegistry()
+        self.settings = kopf.OperatorSettings()
+        self.settings.scanning.disabled = scanning == "disabled"
+        self.settings.persistence.finalizer = f"{GROUP}/kopf"
+        self.settings.posting.loggers = False
+        self.started, self.ended, self.pods_seen = (asyncio.Event() for _ in range(3))
+        self._register()
+
+    def _register(self) -> None:
+        registry = self.registry
+
+        @kopf.on.login(registry=registry)
+        def login(**kwargs: Any) -> Any:
+            return kopf.login_with_kubeconfig(**kwargs)
+
+        @kopf.daemon(GROUP, "v1", "probes", id="live", registry=registry)
+        async def live(stopped: kopf.DaemonStopped, body: kopf.Body, **_: Any) -> None:
+            kopf.event(body, type="Normal", reason="Lives", message="the daemon runs")
+            self.started.set()
+            await stopped.wait()
+            self.ended.set()
+
+        @kopf.on.event("", "v1", "pods", id="pods", registry=registry)
+        def seen(**_: Any) -> None:
+            self.pods_seen.set()
+
+    @asynccontextmanager
+    async def running(self, namespace: str) -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        operator = asyncio.ensure_future(
+            kopf.operator(
+                registry=self.registry,
+                settings=self.settings,
+                namespaces=[namespace],
+                standalone=True,
+                stop_flag=stop,
+            )
+        )
+        try:
+            async with asyncio.timeout(30):
+                yield
+        finally:
+            stop.set()
+            await operator
+
+
+@pytest.fixture(params=["enabled", "disabled"])
+def watcher(
+    request: pytest.FixtureRequest, cluster: TestCluster, monkeypatch: pytest.MonkeyPatch
+) -> Watcher:
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    registry = kopf.OperatorRegistry()
-    settings = kopf.OperatorSettings()
-    settings.scanning.disabled = scanning == "disabled"
-    settings.persistence.finalizer = f"{GROUP}/kopf"
-    settings.posting.loggers = False
-    started, ended, pods_seen = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    return Watcher(scanning=request.param)
 
-    @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> Any:
-        return kopf.login_with_kubeconfig(**kwargs)
 
-    @kopf.daemon(GROUP, "v1", "probes", id="live", registry=registry)
-    async def live(stopped: kopf.DaemonStopped, body: kopf.Body, **_: Any) -> None:
-        kopf.event(body, type="Normal", reason="Lives", message="the daemon runs")
-        started.set()
-        await stopped.wait()
-        ended.set()
-
-    @kopf.on.event("", "v1", "pods", id="pods", registry=registry)
-    def seen(**_: Any) -> None:
-        pods_seen.set()
-
-    stop = asyncio.Event()
-    operator = asyncio.ensure_future(
-        kopf.operator(
-            registry=registry,
-            settings=settings,
-            namespaces=[namespace],
-            standalone=True,
-            stop_flag=stop,
+async def test_a_kopf_daemon_lives_as_long_as_its_object(
+    watcher: Watcher, api: Api, probes: str, namespace: str
+) -> None:
+    async with watcher.running(namespace):
+        await api.must_create(probes, probe("p"))
+        await watcher.started.wait()
+        await api.until(
+            f"{probes}/p",
+            lambda document: document["metadata"].get("finalizers") == [f"{GROUP}/kopf"],
         )
-    )
-    try:
-        async with asyncio.timeout(30):
-            await api.must_create(probes, probe("p"))
-            await started.wait()
-            await api.until(
-                f"{probes}/p",
-                lambda document: document["metadata"].get("finalizers") == [f"{GROUP}/kopf"],
-            )
-            await api.delete(f"{probes}/p")
-            await ended.wait()
-            await api.until_gone(f"{probes}/p")
-            pod = {
-                "metadata": {"name": "p"},
-                "spec": {"containers": [{"name": "c", "image": "localhost/none:1"}]},
-            }
-            await api.must_create(collection("", "pods", namespace), pod)
-            await pods_seen.wait()
-            events = collection("", "events", namespace)
+        await api.delete(f"{probes}/p")
+        await watcher.ended.wait()
+        await api.until_gone(f"{probes}/p")
 
-            async def posted() -> bool:
-                found = await api.get(events, fieldSelector="reason=Lives")
-                return len(found.body["items"]) == 1
 
-            await eventually(posted)
-    finally:
-        stop.set()
-        await operator
+async def test_kopf_watches_pods_and_posts_events(
+    watcher: Watcher, api: Api, probes: str, namespace: str
+) -> None:
+    events = collection("", "events", namespace)
+
+    async def posted() -> bool:
+        found = await api.get(events, fieldSelector="reason=Lives")
+        return len(found.body["items"]) == 1
+
+    async with watcher.running(namespace):
+        await api.must_create(probes, probe("q"))
+        pod = {
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c", "image": "localhost/none:1"}]},
+        }
+        await api.must_create(collection("", "pods", namespace), pod)
+        await watcher.pods_seen.wait()
+        await eventually(posted)
+        await api.delete(f"{probes}/q")
+        await api.until_gone(f"{probes}/q")
 
 
 @pytest.fixture

@@ -70,10 +70,10 @@ def bed() -> Iterator[Bed]:
     with namespace("install") as space, namespace("runs") as runs:
         watch = {"namespaces": [runs.name]} if SHARED else {}
         tare = Installation(space, {"watch": watch, "networkPolicy": {"enabled": True}})
-        assert "kubectl describe -f run.yaml" in tare.install()
-        runs.start_servers()
-        yield Bed(tare, runs)
-        tare.uninstall()
+        with tare.installed() as notes:
+            assert "kubectl describe -f run.yaml" in notes
+            runs.start_servers()
+            yield Bed(tare, runs)
 
 
 @dataclass(frozen=True)

@@ -31,16 +31,15 @@ LONG: dict[str, Any] = {
 def tare() -> Iterator[Installation]:
     with namespace("removal") as space:
         values = {"watch": {"namespaces": [space.name]}, "uninstall": {"timeoutSeconds": 4}}
-        installed = Installation(space, values)
-        installed.install()
-        space.start_servers(replicas=1)
-        yield installed
-        # Without an operator a live run would keep the namespace for ever.
-        if "tare" in {each["metadata"]["name"] for each in space.kubectl.items("deployments")}:
-            space.kubectl("scale", "deployment/tare", "--replicas=1")
-        for run in space.kubectl.items("benchmarkruns"):
-            space.finish(run["metadata"]["name"])
-        installed.uninstall()
+        tare = Installation(space, values)
+        with tare.installed():
+            space.start_servers(replicas=1)
+            yield tare
+            # Without an operator a live run would keep the namespace for ever.
+            if "tare" in {each["metadata"]["name"] for each in space.kubectl.items("deployments")}:
+                space.kubectl("scale", "deployment/tare", "--replicas=1")
+            for run in space.kubectl.items("benchmarkruns"):
+                space.finish(run["metadata"]["name"])
 
 
 def test_a_removal_that_would_leave_a_profiler_running_fails_and_can_be_repeated(

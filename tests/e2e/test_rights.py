@@ -63,8 +63,7 @@ def exercised() -> Iterator[Exercised]:
         pytest.skip("this cluster writes no audit log that TARE_TEST_AUDIT or the kubeconfig names")
     with namespace("rights") as space, namespace("used") as runs, namespace("quota") as small:
         tare = Installation(space, {"watch": {"namespaces": [runs.name, small.name]}})
-        tare.install()
-        try:
+        with tare.installed():
             runs.start_servers(replicas=2)
             small.start_servers(replicas=1)
             small.kubectl("create", "quota", "pods", "--hard=pods=2")
@@ -81,8 +80,6 @@ def exercised() -> Iterator[Exercised]:
                 tare.user: granted_to(runs.kubectl, f"{space.name}-tare"),
                 tare.user + HOOK: rules_of_the_hook(tare),
             }
-        finally:
-            tare.uninstall()
         yield Exercised(tare, log, rules)
 
 

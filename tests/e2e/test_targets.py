@@ -19,10 +19,9 @@ ONE_CELL: dict[str, Any] = {"sweep": None, "trials": None, "workers": {"replicas
 def runs() -> Iterator[Space]:
     with namespace("targets") as space:
         tare = Installation(space, {"watch": {"namespaces": [space.name]}})
-        tare.install()
-        space.start_servers(replicas=1)
-        yield space
-        tare.uninstall()
+        with tare.installed():
+            space.start_servers(replicas=1)
+            yield space
 
 
 def start_stranger(space: Space) -> dict[str, Any]:

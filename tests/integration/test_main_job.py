@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from support.bed import Bed, condition, manifest
-from tare.api.names import LABEL_MANAGED_BY, MANAGED_BY
-from tare.kube.port import CONFIG_MAP, JOB, POD, RUN
+from tare.kube.port import CONFIG_MAP, JOB, POD, RUN, Document
 from tare.manifests.metadata import Owner
 from tare.measure.servers import ServerCount
 from tare.results.store import ResultStore
-
-if TYPE_CHECKING:
-    from tare.api.names import LABEL_MANAGED_BY, MANAGED_BY
-from tare.kube.port import Document
 
 
 def owner_of(run: Document) -> Owner:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.bed import Bed
 from tare.manifests.metadata import Owner
 from tare.measure.histogram import Histogram
 from tare.measure.hooks import CallOutcome, HookKind
@@ -21,6 +20,7 @@ from tare.measure.servers import ServerCount
 from tare.results.store import ResultStore
 
 if TYPE_CHECKING:
+    from support.bed import Bed
     from tare.kube.port import Document
     from tare.results.document import TrialDocument
 

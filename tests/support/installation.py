@@ -171,6 +171,14 @@ class Installation:
         """The operator, as the API server names it."""
         return f"system:serviceaccount:{self.space.name}:{self.release}"
 
+    @contextmanager
+    def installed(self) -> Iterator[str]:
+        """Install, and remove at the end; gives what Helm said."""
+        try:
+            yield self.install()
+        finally:
+            self.uninstall()
+
     def install(self) -> str:
         """Install, or upgrade to the present values, and wait until the operator is ready."""
         return helm(

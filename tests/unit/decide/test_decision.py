@@ -49,6 +49,13 @@ def test_a_run_measures_every_cell_and_ends_complete() -> None:
     assert [row["state"] for row in world.status["cells"]] == ["Measured", "Measured"]
 
 
+def test_the_first_pass_announces_the_attempt_and_asks_for_its_preflight() -> None:
+    world = World()
+    world.step()
+    assert world.status["current"]["attempt"] == 1
+    assert [op.kind for op in world.ops] == [OpKind.PREFLIGHT]
+
+
 def test_the_status_names_the_replicas_that_were_measured() -> None:
     world = World()
     world.settle()

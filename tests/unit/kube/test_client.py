@@ -220,6 +220,41 @@ async def test_a_pod_without_a_configuration_uses_its_service_account(
             pass
 
 
+async def test_the_environments_proxy_is_used_for_the_api_server_as_kubectl_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scripted() as proxy:
+        proxy.on(f"{PODS}/p", json_reply({"kind": "Pod"}))
+        monkeypatch.setenv("http_proxy", proxy.origin)
+        config = write_kubeconfig(tmp_path / "config", "http://api.example:6443")
+        async with ApiCluster.connect(config) as cluster:
+            assert await cluster.get(POD, "bench", "p") == {"kind": "Pod"}
+        (request,) = proxy.requests
+        assert request.headers["Host"] == "api.example:6443"
+
+
+async def test_an_api_server_that_needs_no_proxy_is_asked_directly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    async with kube_api(tmp_path) as (server, cluster):
+        server.on(f"{PODS}/p", json_reply({"kind": "Pod"}))
+        assert await cluster.get(POD, "bench", "p") == {"kind": "Pod"}
+
+
+async def test_the_users_netrc_is_no_business_of_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login somebody password else")
+    monkeypatch.setenv("NETRC", str(netrc))
+    async with kube_api(tmp_path) as (server, cluster):
+        server.on(f"{PODS}/p", json_reply({"kind": "Pod"}))
+        assert await cluster.get(POD, "bench", "p") == {"kind": "Pod"}
+        assert server.requests[0].headers["Authorization"] == "Bearer t0k3n"
+
+
 async def test_an_empty_namespace_lists_all_of_them(tmp_path: Path) -> None:
     async with kube_api(tmp_path) as (server, cluster):
         server.on("/apis/tare.dev/v1alpha1/benchmarkruns", json_reply({"items": [{"n": 1}]}))

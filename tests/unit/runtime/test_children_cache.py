@@ -121,3 +121,18 @@ def test_only_ended_pods_of_attempts_that_are_over_are_forgotten(children: Child
         children.see_pod(document(name, key), deleted=True)
     children.forget_pods([KEY])
     assert sorted(pod.name for pod in children.pods) == ["alive", "mine"]
+
+
+def test_only_what_a_decision_looks_at_is_news(children: Children) -> None:
+    assert children.see_pod(document("p"))
+    assert not children.see_pod(document("p", status={"phase": "Running", "podIP": "10.0.0.1"}))
+    assert children.see_pod(died("p"))
+    assert children.see_pod(died("p"), deleted=True)
+    assert not children.see_pod(died("p"), deleted=True)
+    assert children.see_job(document("j"))
+    assert not children.see_job(document("j"))
+    assert children.see_job(document("j", status={"active": 2}))
+    assert children.see_job(document("j"), deleted=True)
+    assert not children.see_job(document("j"), deleted=True)
+    assert not children.see_pod(foreign())
+    assert not children.see_job(foreign())

@@ -21,7 +21,7 @@ from tare.decide.attempt import Attempt, ProfilerMark, ProfilerState, ResetMark,
 from tare.decide.children import TrialKey
 from tare.kube.errors import Unavailable
 from tare.kube.port import RUN
-from tare.runtime.driver import Driver
+from tare.runtime.driver import PROGRESS, Driver
 from tare.telemetry.overriding import override
 
 if TYPE_CHECKING:
@@ -136,6 +136,31 @@ async def test_asking_for_a_job_that_was_refused_is_no_progress_so_that_the_loop
     assert not driver._achieved(Decision(status={}, actions=(ask,)))
     assert not driver._achieved(Decision(status={}))
     assert driver._achieved(Decision(status={}, actions=(ask, go_on)))
+
+
+async def test_other_words_for_the_same_condition_wait_for_a_few_seconds() -> None:
+    cluster = StoredRun(stored())
+    clock = FakeClock()
+    driver = Driver(context_of(cluster, clock), cluster.document)
+    await passes(driver)
+    status = driver.document["status"]
+    conditions = [{**c, "message": "7 of 8 workers registered"} for c in status["conditions"]]
+    written = len(cluster.patches)
+    await driver._write({**status, "conditions": conditions})
+    assert len(cluster.patches) == written
+    clock.advance(PROGRESS)
+    await driver._write({**status, "conditions": conditions})
+    assert cluster.document["status"]["conditions"] == conditions
+
+
+async def test_another_reason_for_the_same_condition_is_written_at_once() -> None:
+    cluster = StoredRun(stored())
+    driver = driver_of(cluster)
+    await passes(driver)
+    status = driver.document["status"]
+    conditions = [{**c, "reason": "ImagePullFailed"} for c in status["conditions"]]
+    assert await driver._write({**status, "conditions": conditions})
+    assert cluster.document["status"]["conditions"] == conditions
 
 
 async def test_a_refused_run_is_finished_and_told_without_a_second_look() -> None:

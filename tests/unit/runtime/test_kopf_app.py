@@ -53,3 +53,18 @@ def test_a_watch_timeout_that_cannot_be_used_is_named(text: str) -> None:
 def test_the_watch_timeout_is_read_from_the_environment() -> None:
     environment = {"TARE_INBOX_URL": "http://a", "TARE_WATCH_TIMEOUT_SECONDS": "30"}
     assert from_environment(environment).watch_timeout == 30
+
+
+def test_the_api_server_sends_no_pods_and_jobs_of_others() -> None:
+    selectors = configured(LONGEST).watching.label_selectors
+    for key in (("batch", "v1", "jobs"), ("", "v1", "pods")):
+        assert selectors[key] == "app.kubernetes.io/managed-by=tare"
+
+
+def test_kopf_keeps_no_copies_of_objects_and_leaves_no_traces_on_them() -> None:
+    storage = configured(LONGEST).persistence.diffbase_storage
+    body = kopf.Body({"metadata": {"name": "p"}, "spec": {"a": 1}})
+    patch = kopf.Patch()
+    essence = storage.build(body=body)
+    storage.store(body=body, patch=patch, essence=essence)
+    assert (essence, dict(patch), storage.fetch(body=body)) == ({}, {}, None)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from itertools import product
 
+from support.eventually import eventually
 from support.scripted_operator import ScriptedOperator
 from tare.measure.messages import CommandKind, Identity, Register, Wait, WorkerState
 from tare.net.origin import parse_base_url
@@ -58,6 +59,8 @@ async def test_nothing_of_a_closed_inbox_is_left_at_the_operator() -> None:
         await give_up_asking(inbox, operator, message)
         assert operator.held == 1
         inbox.close()
-        async with asyncio.timeout(5):
-            while operator.held:
-                await asyncio.sleep(0.005)
+
+        async def nothing_held() -> bool:
+            return operator.held == 0
+
+        await eventually(nothing_held, 5, lambda: "the request is still held", every=0.005)
