@@ -17,21 +17,30 @@ ALL := $(VENV)/.ready-all
 DEV := $(VENV)/.ready-dev
 DOCS := $(VENV)/.ready-docs
 
-.PHONY: help demo test test-cluster test-vllm check format crd docs image clean
+# How images are built, listed and named; .ci/run has no docker and says so here.
+BUILD ?= docker build --quiet --tag
+LIST ?= docker images
+BASE ?= python:3.13-slim
+TAG ?= dev
+
+.PHONY: help demo test test-cluster test-vllm check format generate docs image e2e-kind clean
 
 help:  ## List the verbs
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(ALL)  ## Benchmark two simulated servers on an embedded cluster, in about a minute
 	@$(BIN)/tare demo $(ARGS)
 
 test: $(DEV)  ## Run every test that needs no other cluster than the embedded one
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	@echo "Not run: what needs helm, Prometheus or a real cluster (make test-cluster), or a vLLM (make test-vllm)."
 
-test-cluster: $(DEV)  ## Run the suites of the embedded cluster on the one of KUBECONFIG (after `make image`)
+test-cluster: $(DEV)  ## Run what needs more: helm, Prometheus, and the cluster of KUBECONFIG with `make image` on it
 	@test -n "$$KUBECONFIG" || { echo "No cluster: set KUBECONFIG, then make test-cluster" >&2; exit 2; }
+	@$(BIN)/python -m pytest tests/chart tests/dashboards $(ARGS)
 	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/conformance tests/integration/test_main_job.py \
 	  tests/integration/test_one_at_a_time.py $(ARGS)
+	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/e2e $(ARGS)
 
 test-vllm: $(DEV)  ## Measure two real vLLM servers at TARE_VLLM_URLS (docs/how-to/real-vllm.md)
 	@$(BIN)/python -m pytest tests/real $(ARGS)
@@ -41,23 +50,32 @@ check: $(DEV)  ## Lint, check the format, the types and the layers
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/mypy docs/generate.py
+	@$(BIN)/mypy charts/generate.py
 	@$(BIN)/lint-imports
 
 format: $(DEV)  ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 
-crd: $(ALL)  ## Write crds/ from the models
+generate: $(ALL)  ## Write what follows from the code: crds/, the chart's copies, docs/reference/
 	@$(BIN)/tare crd > crds/benchmarkruns.tare.dev.yaml
-
-docs: $(DOCS)  ## Write the generated reference and build the site
+	@$(BIN)/python charts/generate.py
 	@$(BIN)/python docs/generate.py
+
+docs: $(DOCS)  ## Build the site
 	@$(BIN)/mkdocs build --quiet --strict
 
-image:  ## Build the images of worker and operator with docker, and print their sizes
-	@docker build --quiet --target worker --tag localhost/tare-worker:dev .
-	@docker build --quiet --target operator --tag localhost/tare:dev .
-	@docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' --filter 'reference=localhost/tare*'
+image:  ## Build the images of worker and operator and print their sizes
+	@for role in worker operator; do \
+	  $(BUILD) localhost/tare-$$role:$(TAG) . --target $$role --build-arg BASE=$(BASE); done
+	@for name in $(BASE) localhost/tare-worker:$(TAG) localhost/tare-operator:$(TAG); do \
+	  $(LIST) --format "$$name: {{.Size}}" $$name; done
+
+e2e-kind: image $(DEV)  ## Run the end-to-end tests on a kind cluster made for them
+	@kind create cluster --name tare-e2e --kubeconfig .cache/kind
+	@kind load docker-image --name tare-e2e localhost/tare-worker:$(TAG) localhost/tare-operator:$(TAG)
+	@KUBECONFIG=.cache/kind TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/e2e $(ARGS); \
+	  code=$$?; kind delete cluster --name tare-e2e; exit $$code
 
 clean:  ## Remove the environment, caches and what was built
 	@rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist site

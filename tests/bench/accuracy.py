@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bench.server_handle import Server
     from bench.sse_server import Stream
 
-__all__ = ["Errors", "Streams", "measure"]
+__all__ = ["Errors", "Streams", "measure", "quantile"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ process of its own, in turn; medians of five rounds. Bounds hold on two free cor
 a busy machine too. As root the bench takes precedence over whatever else runs.
 
     PYTHONPATH=tests .venv/bin/python -m bench.client
-    PYTHONPATH=tests .venv/bin/python -m bench.client cost --peer 'loader {url} {requests} {concurrency}'
+    PYTHONPATH=tests .venv/bin/python -m bench.client cost --peer 'x {url} {requests} {concurrency}'
 
 Exit code 1 when a bound is broken.
 """
@@ -22,16 +22,14 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from bench.accuracy import Streams, measure, quantile
-from bench.contenders import Client, Load, Peer, Plain, Run, Tare, Wrk, order, run
+from bench.contenders import HEADINGS, Client, Cost, Load, Peer, Plain, Run, Tare, Wrk, run
 from bench.server_handle import Server
+from bench.sse_server import HOSTS
 from tare.measure.messages import WorkerResult
 from tare.measure.wire import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _MIB = 2**20
 
@@ -72,16 +70,14 @@ BOUNDS = (
 )
 
 _CONCURRENCY = 64
-_PATHS = {"4 chunks": ("/once/4", 4), "100 chunks in one write": ("/once/100", 100)}
-_PATHS["100 chunks, a write each"] = ("/each/100", 100)
-_REQUESTS: dict[str, dict[int, int]] = {
-    # By name and chunks: about a second of CPU each.
-    Tare.name: {4: 20_000, 100: 3_000},
-    Plain.name: {4: 3_000, 100: 400},
-    Wrk.name: {4: 1, 100: 1},
-    Peer.name: {4: 1_000, 100: 200},
+_PATHS = {
+    "4 chunks": ("/once/4", 4),
+    "100 chunks in one write": ("/once/100", 100),
+    "100 chunks, a write each": ("/each/100", 100),
 }
 _MANY = 10_000
+_PRECEDENCE = -15
+"""Niceness of the bench and of all its processes."""
 _HOLD = "/timed/5000/1000/5"
 """The streams of the many: open for nine seconds each, so that all of them are at once."""
 _TRUE = {
@@ -102,7 +98,7 @@ class Bench:
     def __init__(self, server: Server, folder: Path, rounds: int, peer: str | None) -> None:
         self._server = server
         self._folder = folder
-        self._rounds = rounds
+        self._rounds = range(rounds)
         self._clients: list[Client] = [Tare(), Plain()]
         if shutil.which("wrk"):
             self._clients.append(Wrk())
@@ -112,35 +108,35 @@ class Bench:
     def cost(self) -> Values:
         """CPU time, rate and memory of every client, in streams of 4 and of 100 chunks."""
         values: Values = {}
-        _say(f"\n{'':30}{'client':16}{'CPU/request':>13}{'requests/s':>12}{'events/CPU s':>14}"
-             f"{'PSS':>9}{'first request':>15}")
+        _say(f"\n{'':26}{'client':16}{HEADINGS}")
         for title, (path, chunks) in _PATHS.items():
             costs = self._costs(path, chunks)
             ours = costs[Tare.name]
             for name, cost in costs.items():
-                _say(f"{title:30}{name:16}{cost.line(chunks)}{cost.cpu / ours.cpu:9.1f} × ours")
-            if chunks == _PATHS["4 chunks"][1]:
-                values["4 chunks: CPU a request"] = ours.cpu * 1e3
-                values["4 chunks: aiohttp's CPU over ours"] = costs[Plain.name].cpu / ours.cpu
-                values["4 chunks: requests a second"] = ours.rate
-            else:
-                values[f"{title}: events a CPU second"] = chunks / ours.cpu
+                _say(f"{title:26}{name:16}{cost.line(chunks)}{cost.cpu / ours.cpu:8.1f} × our CPU")
+            values |= {
+                f"{title}: CPU a request": ours.cpu * 1e3,
+                f"{title}: aiohttp's CPU over ours": costs[Plain.name].cpu / ours.cpu,
+                f"{title}: requests a second": ours.rate,
+                f"{title}: events a CPU second": chunks / ours.cpu,
+            }
         return values
 
     def start(self) -> Values:
         """From the start of a worker's process to its first request, and to its end."""
-        firsts = [self._run(Tare(), "/once/4", 1).to_first_request for _ in range(self._rounds)]
-        wholes = [self._run(Tare(), "/once/4", 100).seconds for _ in range(self._rounds)]
+        one, hundred = (
+            [self._run(Tare(), _load(self._server, "/once/4", requests)) for _ in self._rounds]
+            for requests in (1, 100)
+        )
         return {
-            "start to first request": statistics.median(firsts),
-            "100 requests end to end": statistics.median(wholes),
+            "start to first request": statistics.median(r.to_first_request for r in one),
+            "100 requests end to end": statistics.median(r.seconds for r in hundred),
         }
 
     def many(self) -> Values:
         """Ten thousand streams in one process."""
-        urls = self._server.urls(_HOLD, hosts=4)
-        load = Load(urls=urls, requests=_MANY, concurrency=_MANY)
-        done = run(self._server, Tare().command(load, self._folder), self._folder)
+        urls = self._server.urls(_HOLD, hosts=len(HOSTS))
+        done = self._run(Tare(), Load(urls=urls, requests=_MANY, concurrency=_MANY))
         (phase,) = decode(WorkerResult, done.output).phases
         return {
             "10,000 streams: memory": done.pss / _MIB,
@@ -151,9 +147,9 @@ class Bench:
     def truth(self) -> Values:
         """Distances of our client's times from the server's log."""
         values: Values = {}
-        _say(f"\n{'error in ms':30}{'':20}{'p50':>9}{'p99':>9}{'max':>9}")
+        _say(f"\n{'errors in ms':26}{'':16}{'p50':>9}{'p99':>9}{'max':>9}")
         for title, streams in _TRUE.items():
-            rounds = [measure(self._server, streams, self._folder) for _ in range(self._rounds)]
+            rounds = [measure(self._server, streams, self._folder) for _ in self._rounds]
             for what, lists in (
                 ("TTFT", [errors.ttft for errors in rounds]),
                 ("latency", [errors.latency for errors in rounds]),
@@ -163,17 +159,64 @@ class Bench:
                     statistics.median(quantile(errors, share) for errors in lists)
                     for share in (0.5, 0.99, 1.0)
                 )
-                _say(f"{title:30}{what:20}{p50:9.3f}{p99:9.3f}{most:9.3f}")
-                values[f"{title}: {what} error p50"] = p50
-                values[f"{title}: {what} error p99"] = p99
+                _say(f"{title:26}{what:16}{p50:9.3f}{p99:9.3f}{most:9.3f}")
+                values |= {f"{title}: {what} error p50": p50, f"{title}: {what} error p99": p99}
         return values
 
     def _costs(self, path: str, chunks: int) -> dict[str, Cost]:
         found: defaultdict[str, list[Cost]] = defaultdict(list)
-        for _ in range(self._rounds):
+        for _ in self._rounds:
             for client in self._clients:
-                requests = _REQUESTS[client.name][chunks]
-                first = self._run(client, path, 1, concurrency=1)
-                whole = self._run(client, path, requests, concurrency=_CONCURRENCY)
-                found[client.name].append(Cost.of(first, whole))
+                one = self._run(client, _load(self._server, path, 1)) if client.counts else None
+                load = _load(self._server, path, client.requests(chunks), _CONCURRENCY)
+                found[client.name].append(Cost.of(one, self._run(client, load)))
         return {name: Cost.median(costs) for name, costs in found.items()}
+
+    def _run(self, client: Client, load: Load) -> Run:
+        return run(self._server, client.command(load, self._folder), self._folder)
+
+
+def _load(server: Server, path: str, requests: int, concurrency: int = 1) -> Load:
+    return Load(urls=server.urls(path), requests=requests, concurrency=concurrency)
+
+
+def _judge(values: Values) -> bool:
+    """Print every bound that was measured; whether all of them hold."""
+    _say(f"\n{'':48}{'measured':>14}{'bound':>16}")
+    measured = [bound for bound in BOUNDS if bound.name in values]
+    for bound in measured:
+        value = values[bound.name]
+        verdict = "" if bound.holds(value) else "  BROKEN"
+        limit = f"at {bound.sense} {bound.limit:,g}"
+        _say(f"{bound.name:48}{value:14,.5g}{limit:>20} {bound.unit}{verdict}")
+    return all(bound.holds(values[bound.name]) for bound in measured)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line.rstrip() + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Measure what the command line names; 1 when a bound is broken."""
+    parser = argparse.ArgumentParser(prog="bench.client", description=__doc__)
+    parts = ("cost", "start", "many", "truth")
+    parser.add_argument("parts", nargs="*", metavar=f"{{{','.join(parts)}}}", help="all if none")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peer", metavar="COMMAND", help="another client, as a template")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.parts).difference(parts):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    with suppress(PermissionError):
+        os.nice(_PRECEDENCE)
+    _say(f"{os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.1f}")
+    values: Values = {}
+    with Server.running() as server, tempfile.TemporaryDirectory() as folder:
+        bench = Bench(server, Path(folder), rounds=arguments.rounds, peer=arguments.peer)
+        for part in arguments.parts or parts:
+            values |= getattr(bench, part)()
+    return 0 if _judge(values) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

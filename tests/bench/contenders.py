@@ -14,17 +14,33 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from bench.server_handle import ENV
+from bench.sse_server import Stats
 from tare.measure.wire import encode
 from tare.plan.order import DatasetOrder, Lengths, PhaseOrder, TargetOrder, WorkOrder
 
 if TYPE_CHECKING:
-    from bench.server_handle import Server
-    from bench.sse_server import Stats
+    from collections.abc import Sequence
 
-__all__ = ["Client", "Load", "Peer", "Plain", "Run", "Tare", "Wrk", "follow", "order", "run"]
+    from bench.server_handle import Server
+
+__all__ = [
+    "HEADINGS",
+    "Client",
+    "Cost",
+    "Load",
+    "Peer",
+    "Plain",
+    "Run",
+    "Tare",
+    "Wrk",
+    "follow",
+    "order",
+    "run",
+]
 
 _LOOK = 0.005
 """Seconds between two looks at whether a client has ended."""
@@ -68,10 +84,64 @@ class Run:
         return self.stats.answered / seconds if seconds > 0 else 0.0
 
 
+HEADINGS = (
+    f"{'CPU/request':>12}{'requests/s':>12}{'events/CPU s':>14}{'PSS':>10}{'first request':>15}"
+)
+"""Of the columns of `Cost.line`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a client takes for a load."""
+
+    cpu: float
+    """Seconds for each request after the first one."""
+    rate: float
+    pss: float
+    to_first_request: float | None
+    """None when it cannot be told to send only one."""
+
+    @classmethod
+    def of(cls, one: Run | None, whole: Run) -> Cost:
+        """Take what a run of one request costs off that of a whole load."""
+        cpu = whole.cpu_seconds - (one.cpu_seconds if one is not None else 0.0)
+        return cls(
+            cpu=cpu / (whole.stats.answered - (one is not None)),
+            rate=whole.rate,
+            pss=whole.pss,
+            to_first_request=one.to_first_request if one is not None else None,
+        )
+
+    @classmethod
+    def median(cls, costs: Sequence[Cost]) -> Cost:
+        """Return the median of each number."""
+        firsts = [c.to_first_request for c in costs if c.to_first_request is not None]
+        return cls(
+            cpu=median(c.cpu for c in costs),
+            rate=median(c.rate for c in costs),
+            pss=median(c.pss for c in costs),
+            to_first_request=median(firsts) if firsts else None,
+        )
+
+    def line(self, chunks: int) -> str:
+        """Format it for streams of so many chunks; an event is one with text."""
+        first = "" if self.to_first_request is None else f"{self.to_first_request:.2f} s"
+        return (
+            f"{self.cpu * 1e3:9.4f} ms{self.rate:12,.0f}{chunks / self.cpu:14,.0f}"
+            f"{self.pss / 2**20:6.0f} MiB{first:>15}"
+        )
+
+
 class Client(Protocol):
     """A way to send a load."""
 
     name: str
+    counts: bool
+    """Whether it can be told how many requests to send."""
+
+    def requests(self, chunks: int) -> int:
+        """Return the requests that are enough to measure it, in streams of so many chunks."""
+        ...
 
     def command(self, load: Load, folder: Path) -> list[str]:
         """Return the command that sends it; files that it needs go into `folder`."""
@@ -82,6 +152,11 @@ class Tare:
     """`python -m tare worker`, with full recording."""
 
     name = "tare worker"
+    counts = True
+
+    def requests(self, chunks: int) -> int:
+        """Part of `Client`: about 1 seconds of CPU time."""
+        return round(1 / (40e-6 + 2e-6 * chunks))
 
     def command(self, load: Load, folder: Path) -> list[str]:
         """Part of `Client`."""
@@ -99,6 +174,11 @@ class Plain:
     """aiohttp and json.loads."""
 
     name = "aiohttp + json"
+    counts = True
+
+    def requests(self, chunks: int) -> int:
+        """Part of `Client`: about 2 seconds of CPU time."""
+        return round(2 / (300e-6 + 30e-6 * chunks))
 
     def command(self, load: Load, folder: Path) -> list[str]:  # noqa: ARG002 - Client
         """Part of `Client`."""
@@ -110,6 +190,11 @@ class Wrk:
     """A client in C that parses no event: what the server and the machine allow."""
 
     name = "wrk"
+    counts = False
+
+    def requests(self, chunks: int) -> int:  # noqa: ARG002 - Client
+        """Part of `Client`: it knows a time only."""
+        return 1
 
     def command(self, load: Load, folder: Path) -> list[str]:
         """Part of `Client`; the number of requests is what it gets done."""
@@ -125,9 +210,14 @@ class Peer:
     """Any command with `{url}`, `{requests}` and `{concurrency}` in it."""
 
     name = "peer"
+    counts = True
 
     def __init__(self, template: str) -> None:
         self._template = template
+
+    def requests(self, chunks: int) -> int:
+        """Part of `Client`: a few seconds of the slowest ones known."""
+        return round(5 / (5e-3 + 100e-6 * chunks))
 
     def command(self, load: Load, folder: Path) -> list[str]:  # noqa: ARG002 - Client
         """Part of `Client`."""

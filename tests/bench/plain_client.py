@@ -55,16 +55,14 @@ async def _ask(session: aiohttp.ClientSession, url: str) -> dict[str, Any]:
 
 async def _load(url: str, requests: int, concurrency: int) -> None:
     numbers = iter(range(requests))
-    records: list[dict[str, Any]] = []
 
-    async def slot(session: aiohttp.ClientSession) -> None:
-        for _ in numbers:
-            records.append(await _ask(session, f"{url}/v1/chat/completions"))
+    async def slot(session: aiohttp.ClientSession) -> list[dict[str, Any]]:
+        return [await _ask(session, f"{url}/v1/chat/completions") for _ in numbers]
 
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
-        await asyncio.gather(*(slot(session) for _ in range(concurrency)))
-    assert len(records) == requests
+        slots = await asyncio.gather(*(slot(session) for _ in range(concurrency)))
+    assert sum(map(len, slots)) == requests
 
 
 def main() -> None:

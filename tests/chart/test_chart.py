@@ -91,7 +91,7 @@ def test_generated_files_are_what_the_code_makes(generate: ModuleType) -> None:
         for path, text in generate.files().items()
         if path.read_text() != text
     ]
-    assert different == [], "run `make chart`"
+    assert different == [], "run `make generate`"
 
 
 @ALL_SETS

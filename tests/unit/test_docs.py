@@ -38,7 +38,7 @@ def generate() -> ModuleType:
 
 def test_the_reference_is_what_the_code_makes(generate: ModuleType) -> None:
     written = {path.name: path.read_text() for path in (DOCS / "reference").iterdir()}
-    assert written == generate.pages(), "run `make docs`"
+    assert written == generate.pages(), "run `make generate`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)

@@ -1,6 +1,6 @@
 """`tare crd`: print the CustomResourceDefinition.
 
-`crds/` holds the same text, written by `make crd`; a test holds the two against each other.
+`crds/` holds the same text, written by `make generate`; a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tare.telemetry.overriding import override
 
 __all__ = ["command", "render"]
 
-_HEAD = "# Written by `make crd` from the models in operator/tare/api; changes here are lost.\n"
+_HEAD = "# Written by `make generate` from the models in operator/tare/api; changes here are lost.\n"
 
 
 class _Dumper(yaml.SafeDumper):

@@ -38,7 +38,7 @@ NODES = [(path, node) for path, node in nodes(ROOT) if path not in ("", ".metada
 
 
 def test_the_committed_file_is_what_the_models_say() -> None:
-    assert CRD_FILE.read_text() == render(), "run `make crd`"
+    assert CRD_FILE.read_text() == render(), "run `make generate`"
 
 
 def test_the_file_is_plain_yaml_without_anchors() -> None:
