@@ -1,4 +1,4 @@
-"""Fifty runs of eight workers at once: what does one operator process need for them?
+"""Fifty runs of eight workers: what does one operator process need for them?
 
 The operator is a process of its own; cluster, workers and model servers are stubs in this one, so
 that the numbers are those of the operator and of the machine. The bounds are meant for two idle
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _AGENT = "tare-bench"
 _NAMESPACE = "bench"
 _RUNS = f"/apis/tare.dev/v1alpha1/namespaces/{_NAMESPACE}/benchmarkruns"
+_SPREAD = 5.0
 _PATIENCE = 120.0
 """Seconds after which runs that do not end are given up."""
 
@@ -127,8 +128,13 @@ class Bench:
         """Seconds from the last create to the end of the last run."""
         async with asyncio.timeout(_PATIENCE), asyncio.TaskGroup() as group:
             watching = group.create_task(self._until_finished(load.runs))
-            bodies = (load.manifest(n, self._targets[n]) for n in range(load.runs))
-            await asyncio.gather(*(self._create(self._runs, body) for body in bodies))
+            pause = load.spread / load.runs
+            await asyncio.gather(
+                *(
+                    self._create_later(n * pause, load.manifest(n, self._targets[n]))
+                    for n in range(load.runs)
+                )
+            )
             created = time.monotonic()
         return watching.result() - created
 
@@ -143,6 +149,10 @@ class Bench:
                     assert status["phase"] == "Succeeded", json.dumps(status, indent=2)
                     finished.add(document["metadata"]["name"])
         return time.monotonic()
+
+    async def _create_later(self, seconds: float, body: Any) -> None:
+        await asyncio.sleep(seconds)
+        await self._create(self._runs, body)
 
     async def _create(self, url: str, body: Any) -> None:
         async with self._session.post(url, json=body) as response:
@@ -180,9 +190,7 @@ def _print_complaints(log: Path) -> None:
 
 
 def _report(measured: Measured) -> None:
-    load = measured.load
-    hooks = "reset and profiler" if load.hooks else "no hooks"
-    sys.stdout.write(f"\n{load.runs} runs × {load.workers} workers, {hooks}\n")
+    sys.stdout.write(f"\n{measured.load.title}\n")
     for label, value, remark in _rows(measured):
         sys.stdout.write(f"  {label:31}{value:29}{remark}\n")
     for bound in measured.broken():
@@ -235,14 +243,21 @@ async def _run(load: Load, python: Sequence[str]) -> Measured:
         return await bench.measure(load)
 
 
+def _loads(runs: int, workers: int) -> dict[str, Load]:
+    """All loads by their names on the command line."""
+    return {
+        "plain": Load(runs=runs, workers=workers),
+        "hooks": Load(runs=runs, workers=workers, hooks=True),
+        "spread": Load(runs=runs, workers=workers, spread=_SPREAD),
+    }
+
+
 def main() -> int:
-    """Measure without hooks, then with."""
-    parser = argparse.ArgumentParser(
-        prog="operator_scale", description="50 runs of 8 workers at once."
-    )
+    """Measure one load after the other."""
+    parser = argparse.ArgumentParser(prog="operator_scale", description="Load one operator.")
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--workers", type=int, default=8)
-    parser.add_argument("--only", choices=["plain", "hooks"], help="measure only this load")
+    parser.add_argument("--only", choices=_loads(1, 1), help="measure only this load")
     parser.add_argument("--profile", metavar="FILE", help="run the operator under cProfile")
     arguments = parser.parse_args()
     python = ("-m", "cProfile", "-o", arguments.profile) if arguments.profile else ()
@@ -251,9 +266,8 @@ def main() -> int:
     gc.freeze()
     gc.set_threshold(100_000)
     fine = True
-    for hooks in (False, True):
-        if arguments.only in (None, "hooks" if hooks else "plain"):
-            load = Load(runs=arguments.runs, workers=arguments.workers, hooks=hooks)
+    for name, load in _loads(arguments.runs, arguments.workers).items():
+        if arguments.only in (None, name):
             measured = uvloop.run(_run(load, python))
             _report(measured)
             fine = fine and not measured.broken()

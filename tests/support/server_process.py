@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.connection import Connection
 
+    from support.scripted import Seen
+
 __all__ = ["ServerProcess", "server_process"]
 
 
@@ -27,15 +29,19 @@ class ServerProcess:
 
     def first_writes(self) -> list[int]:
         """Nanoseconds from reading each request to its first write: the server's own delay."""
-        return self._report()[0]
+        return [seen.writes[0][0] - seen.read_at for seen in self.log()]
 
     def peak(self) -> int:
         """Most requests in flight at once."""
         return self._report()[1]
 
-    def _report(self) -> tuple[list[int], int]:
+    def log(self) -> list[Seen]:
+        """All requests so far, with the moment of each write."""
+        return self._report()[0]
+
+    def _report(self) -> tuple[list[Seen], int]:
         self._pipe.send(None)
-        report: tuple[list[int], int] = self._pipe.recv()
+        report: tuple[list[Seen], int] = self._pipe.recv()
         return report
 
 
@@ -59,7 +65,6 @@ def _serve(pipe: Connection, script: Script) -> None:
             pipe.send(server.url)
             while True:
                 await asyncio.to_thread(pipe.recv)
-                delays = [seen.writes[0][0] - seen.read_at for seen in server.requests]
-                pipe.send((delays, server.peak))
+                pipe.send((server.requests, server.peak))
 
     uvloop.run(serve())

@@ -210,10 +210,12 @@ def _containers(pod: Document) -> list[dict[str, Any]]:
 
 
 def _image(pod: Document) -> str:
-    """The image with its digest, as the kubelet pulled it; else as it was asked for."""
-    asked = ((pod.get("spec") or {}).get("containers") or [{}])[0].get("image", "")
+    """The image as it was asked for, with the digest of what runs."""
+    asked = str(((pod.get("spec") or {}).get("containers") or [{}])[0].get("image", ""))
+    # The runtime writes `name@sha256:…`, or the digest alone for an image that was never pulled.
     pulled = next((c["imageID"] for c in _containers(pod) if c.get("imageID")), "")
-    return str(pulled or asked)
+    digest = pulled.rpartition("@")[2]
+    return f"{asked}@{digest}" if digest.startswith("sha256:") and "@" not in asked else asked
 
 
 def _among(address: str, owned: set[str | None]) -> bool:

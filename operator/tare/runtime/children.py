@@ -44,7 +44,11 @@ class Children:
             return False
         if deleted:
             return self._jobs.pop(view.uid, None) is not None
-        before, self._jobs[view.uid] = self._jobs.get(view.uid), view
+        before = self._jobs.get(view.uid)
+        if before is not None and before.deleting:
+            # This event may be older than the answer to our delete, which nothing takes back.
+            view = replace(view, deleting=True)
+        self._jobs[view.uid] = view
         return view != before
 
     def see_pod(self, document: Document, *, deleted: bool = False) -> bool:

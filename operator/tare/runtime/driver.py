@@ -185,6 +185,9 @@ class Driver:
         began = context.clock.now()
         decision = decide(run, facts, self._status)
         context.metrics.decision_seconds.observe(context.clock.now() - began)
+        if not decision.owns_target:
+            # Before the terminal status: nobody would free the target of a run that is over.
+            await context.claims.release(self.owner)
         changed = await self._write(decision.status)
         self._restarted = False
         if not decision.finished:
@@ -192,8 +195,6 @@ class Driver:
         if changed:
             await post_events(context, self.owner, decision.events)
             publish(context.metrics, self.owner, self._document)
-        if not decision.owns_target:
-            await context.claims.release(self.owner)
         if decision.finished:
             return True
         for action in decision.actions:

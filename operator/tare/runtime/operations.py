@@ -18,6 +18,7 @@ from tare.decide.outcome import CellOutcome, goals_of, outcome_of
 from tare.decide.records import TrialRecord
 from tare.kube.errors import KubeError, Unavailable
 from tare.kube.port import EVENT
+from tare.measure.concerns import find_uneven_load
 from tare.measure.cost import Cost
 from tare.measure.servers import ServerCounts
 from tare.measure.trial import TrialSummary, summarize
@@ -239,7 +240,8 @@ class Operations:
         attempt = run.attempt
         assert attempt is not None
         key = attempt.key
-        record = self._record(attempt)
+        servers = self._server_counts(key)
+        record = self._record(attempt, servers)
         cell = self._accepted.cells[key.cell]
         document = TrialDocument(
             run=self._owner,
@@ -248,7 +250,7 @@ class Operations:
             record=record,
             hooks=tuple(self._audit.get(key, ())),
             replicas=attempt.replicas or (),
-            servers=self._server_counts(key),
+            servers=servers,
             start_skew=self._start_skew(key, record.summary),
         )
         await self._context.store.store_trial(document)
@@ -292,13 +294,16 @@ class Operations:
             for name in sorted(before.keys() & after.keys())
         )
 
-    def _record(self, attempt: Attempt) -> TrialRecord:
+    def _record(self, attempt: Attempt, servers: tuple[ServerCounts, ...]) -> TrialRecord:
         verdict = attempt.verdict
         assert verdict is not None
         key, profiler = attempt.key, attempt.profiler
         summary = self._merged.get(key)
         if summary is None and self._book.results(key):
             summary = self._summarize(key)
+        if summary is not None:
+            concerns = (*summary.concerns, *find_uneven_load(servers))
+            summary = replace(summary, concerns=concerns)
         return TrialRecord(
             cell=key.cell,
             trial=key.trial,

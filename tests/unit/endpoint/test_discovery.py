@@ -10,7 +10,7 @@ import pytest
 from support.kube_api import kube_api
 from support.scripted_http import json_reply
 from tare.api.reasons import Reason
-from tare.endpoint.discovery import discover, from_urls, select_replicas
+from tare.endpoint.discovery import _image, discover, from_urls, select_replicas
 from tare.endpoint.errors import TargetError
 from tare.net.origin import BadUrlError
 
@@ -272,3 +272,19 @@ async def test_a_service_of_another_kind_is_refused_before_anything_else_is_read
         with pytest.raises(TargetError, match="ExternalName"):
             await discover(cluster, "bench", "qwen", "http")
         assert [request.path for request in server.requests] == [path]
+
+
+@pytest.mark.parametrize(
+    ("image_id", "image"),
+    [
+        ("docker.io/vllm/vllm-openai@sha256:ab12", "vllm/vllm-openai:v1@sha256:ab12"),
+        ("sha256:ab12", "vllm/vllm-openai:v1@sha256:ab12"),
+        ("", "vllm/vllm-openai:v1"),
+    ],
+)
+def test_a_replica_says_which_image_it_runs(image_id: str, image: str) -> None:
+    pod = {
+        "spec": {"containers": [{"image": "vllm/vllm-openai:v1"}]},
+        "status": {"containerStatuses": [{"imageID": image_id, "restartCount": 2}]},
+    }
+    assert _image(pod) == image

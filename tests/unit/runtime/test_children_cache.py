@@ -58,6 +58,8 @@ def test_a_delete_that_was_accepted_counts_before_the_watch_says_so(children: Ch
     children.job_deleted("uid-j")
     children.job_deleted("uid-unknown")
     assert children.jobs[KEY].deleting
+    children.see_job(document("j", status={"active": 1}))
+    assert children.jobs[KEY].deleting, "an event from before the delete came after its answer"
 
 
 def test_what_is_none_of_ours_is_left_out(children: Children) -> None:
