@@ -18,7 +18,7 @@ __all__ = ["MIB", "Load", "Measured", "share_below"]
 
 MIB = 2**20
 _MOST_SECONDS = 5.0
-_MOST_DELAY_P99 = 0.1
+_MOST_DECISION_P99 = 0.1
 _MOST_MEMORY = 200 * MIB
 
 
@@ -82,6 +82,9 @@ class Measured:
     """From the last worker's word to each worker's command, sorted."""
     passes: float
     """Decisions of the operator, all runs together."""
+    reaction_p50: float
+    reaction_p99: float
+    """From the news of a run to the commands that follow, within the operator."""
     decision_p50: float
     decision_p99: float
     idle: Usage
@@ -105,14 +108,18 @@ class Measured:
     def broken(self) -> list[str]:
         """What is promised for 50 runs × 8 workers and does not hold.
 
-        Runs that are created at once keep both cores busy until all have ended: the time of a
-        command is the length of a queue then, and nothing is promised of it.
+        Stubs, cluster and operator share the machine, so a command as a stub sees it also tells how
+        long they wait for each other; a POST that the operator refuses at once, sent at the same
+        time, tells that alone and is taken off.
         """
-        p99 = share_below(self.delays, 0.99)
-        quick = p99 < _MOST_DELAY_P99 or not self.load.spread
+        waiting = self.reference.busy_post
+        quick = share_below(self.delays, 0.99) - waiting < _MOST_DECISION_P99
         bounds = (
             (self.seconds <= _MOST_SECONDS, f"all runs end within {_MOST_SECONDS:g} s"),
-            (quick, f"p99 of commands below {_MOST_DELAY_P99 * 1e3:g} ms"),
+            (
+                quick,
+                f"p99 of commands, less that of a plain POST, below {_MOST_DECISION_P99 * 1e3:g} ms",
+            ),
             (self.end.peak < _MOST_MEMORY, f"memory below {_MOST_MEMORY / MIB:g} MiB"),
         )
         return [text for holds, text in bounds if not holds]

@@ -106,12 +106,16 @@ class Bench:
             seconds = await self._run(load)
         end = used(self._operator.pid)
         requests = self._cluster.requests[seen:]
-        decisions = buckets(await self._metrics(), "tare_operator_decision_seconds")
+        exposition = await self._metrics()
+        decisions = buckets(exposition, "tare_operator_decision_seconds")
+        reactions = buckets(exposition, "tare_operator_reaction_seconds")
         return Measured(
             load=load,
             seconds=seconds,
             delays=self._commands.delays(*load.commands),
             passes=decisions[-1][1],
+            reaction_p50=quantile(reactions, 0.5),
+            reaction_p99=quantile(reactions, 0.99),
             decision_p50=quantile(decisions, 0.5),
             decision_p99=quantile(decisions, 0.99),
             idle=idle,
@@ -207,6 +211,11 @@ def _rows(measured: Measured) -> Iterator[tuple[str, str, str]]:
         "last worker's word to command",
         f"p50 {_ms(p50)}, p99 {_ms(p99)}",
         f"a plain POST at the same time: p99 {_ms(reference.busy_post)}",
+    )
+    yield (
+        "news to commands, operator",
+        f"p50 {_ms(measured.reaction_p50)}, p99 {_ms(measured.reaction_p99)}",
+        "its own histogram: queue, LISTs and the status write included",
     )
     yield (
         "decide()",

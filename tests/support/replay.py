@@ -64,6 +64,7 @@ class Replay:
         self.metrics.requests.labels("ok").inc(24)
         self.metrics.workers_connected.set(2)
         self.metrics.decision_seconds.observe(0.0002)
+        self.metrics.reaction_seconds.observe(0.012)
         self.metrics.status_patch_seconds.observe(0.01)
         self.metrics.event_loop_lag_seconds.observe(0.0004)
 

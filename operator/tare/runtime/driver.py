@@ -69,9 +69,11 @@ class Driver:
         self._context = context
         self._document = document
         self._wake = asyncio.Event()
+        self._news: float | None = None
+        """When the oldest news came that no pass has seen yet."""
         self._exiting = False
         self._writer = StatusWriter(context.cluster, context.operator_id)
-        self._book = context.books[self.owner.uid] = AttemptBook(context.clock, self._wake.set)
+        self._book = context.books[self.owner.uid] = AttemptBook(context.clock, self.wake)
         self._operations: Operations
         self._effects: Effects
         self._accepted: Accepted
@@ -85,7 +87,7 @@ class Driver:
     def observe(self, document: Document) -> None:
         """Take in a newer version of the run."""
         if self._keep(document):
-            self._wake.set()
+            self.wake()
 
     @property
     def document(self) -> Document:
@@ -98,7 +100,9 @@ class Driver:
         return self._context.clock.now() - self._last_pass > OVERDUE
 
     def wake(self) -> None:
-        """Make a pass soon."""
+        """Make a pass soon: there is news."""
+        if not self._wake.is_set():
+            self._news = self._context.clock.now()
         self._wake.set()
 
     def list_again(self) -> None:
@@ -174,6 +178,7 @@ class Driver:
     async def _pass(self) -> bool:
         """Make one pass; True at the run's end."""
         self._wake.clear()
+        news, self._news = self._news, None
         context = self._context
         self._last_pass = context.clock.now()
         lacking = self._operations.lacking_pods(self.children.jobs)
@@ -192,6 +197,8 @@ class Driver:
         self._restarted = False
         if not decision.finished:
             self._expect(decision)
+        if news is not None:
+            context.metrics.reaction_seconds.observe(context.clock.now() - news)
         if changed:
             await post_events(context, self.owner, decision.events)
             publish(context.metrics, self.owner, self._document)
@@ -217,7 +224,7 @@ class Driver:
             self.owner,
             created=self._document["metadata"]["creationTimestamp"],
             members=self._operations.members,
-            wake=self._wake.set,
+            wake=self.wake,
         )
         self._blocker = blocker or ""
 

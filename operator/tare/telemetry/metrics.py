@@ -62,6 +62,11 @@ class Metrics:
             "Workers that hold a request open at the inbox.",
             registry=self.registry,
         )
+        self.reaction_seconds = self._histogram(
+            "tare_operator_reaction_seconds",
+            "From the news of a run to the commands that follow, status write included.",
+            _CALLS,
+        )
         self.decision_seconds = self._histogram(
             "tare_operator_decision_seconds", "Time of one decision on a run.", _FAST
         )

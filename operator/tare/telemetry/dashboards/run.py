@@ -220,6 +220,7 @@ def _operator() -> Row:
                 form=Form.LINES,
                 unit=Unit.SECONDS,
                 queries=[
+                    _p99("tare_operator_reaction_seconds", "reaction"),
                     _p99("tare_operator_decision_seconds", "decision"),
                     _p99("tare_operator_status_patch_seconds", "status patch"),
                 ],
