@@ -118,7 +118,7 @@ class Measured:
             (self.seconds <= _MOST_SECONDS, f"all runs end within {_MOST_SECONDS:g} s"),
             (
                 quick,
-                f"p99 of commands, less that of a plain POST, below {_MOST_DECISION_P99 * 1e3:g} ms",
+                f"p99 of commands, less a plain POST, below {_MOST_DECISION_P99 * 1e3:g} ms",
             ),
             (self.end.peak < _MOST_MEMORY, f"memory below {_MOST_MEMORY / MIB:g} MiB"),
         )

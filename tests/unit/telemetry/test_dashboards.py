@@ -91,7 +91,7 @@ def test_a_panel_asks_the_data_source_that_was_chosen(panel: Json) -> None:
 
 @EACH
 def test_every_query_is_named(panel: Json) -> None:
-    assert [target["refId"] for target in panel["targets"]] == list("AB"[: len(panel["targets"])])
+    assert [target["refId"] for target in panel["targets"]] == list("ABC"[: len(panel["targets"])])
     assert all(target["legendFormat"] for target in panel["targets"])
 
 
