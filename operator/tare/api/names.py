@@ -22,6 +22,7 @@ __all__ = [
     "FINALIZER_DRIVER",
     "FINALIZER_PROFILER",
     "GROUP",
+    "ISOLATION_TARGETS",
     "KIND",
     "LABEL_ATTEMPT",
     "LABEL_CELL",
@@ -32,6 +33,7 @@ __all__ = [
     "LABEL_RUN_UID",
     "LABEL_TRIAL",
     "MANAGED_BY",
+    "MARKER_TOKENS",
     "MAX_CHILD_NAME",
     "PLURAL",
     "SHORT_NAME",
@@ -83,6 +85,14 @@ ENV_POD_NAME = "POD_NAME"
 ENV_POD_UID = "POD_UID"
 ENV_INDEX = "JOB_COMPLETION_INDEX"
 """Set by the Job controller: 0 … workers.replicas - 1."""
+
+ISOLATION_TARGETS = ("warmup_isolation_system", "warmup_isolation_first_turn")
+"""Values of `cacheBust.target` that mark the warm-up only; all others mark single trajectories."""
+MARKER_TOKENS = {"rid": 16, "warmup": 4}
+"""What `[rid:…]` and `[warmup]` cost at most with today's tokenizers, blank line included.
+
+The API refuses lengths that a marker would fill; workers count with it when nobody can be asked.
+"""
 
 MAX_CHILD_NAME = 57
 """Pods of an Indexed Job append `-<index>-<5 characters>`; a pod's host name has 63 at most."""

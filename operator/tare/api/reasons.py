@@ -42,7 +42,8 @@ class ConditionType(StrEnum):
     RESULTS_PUBLISHED = "ResultsPublished"
     """All results so far are stored in ConfigMaps."""
     MEASUREMENT_SOUND = "MeasurementSound"
-    """False when the numbers need care: a saturated client, no streaming, wrong output lengths."""
+    """False when the numbers need care: a saturated client, no streaming, wrong output lengths,
+    a replica that got hardly any load."""
     SPEC_CHANGE_IGNORED = "SpecChangeIgnored"
     SUSPENDED = "Suspended"
     COMPLETE = "Complete"
@@ -99,6 +100,7 @@ class Reason(StrEnum):
     TARGET_NOT_READY = "TargetNotReady"
     TARGET_READY = "TargetReady"
     TOO_MANY_ERRORS = "TooManyErrors"
+    UNEVEN_LOAD = "UnevenLoad"
     UNSCHEDULABLE = "Unschedulable"
     UNVERIFIED = "Unverified"
     WAITING = "Waiting"

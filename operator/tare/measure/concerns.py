@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Final
 
 from tare.api.reasons import Reason
 from tare.measure.counts import Count
+from tare.measure.servers import requests_by_replica
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tare.measure.profile import Profile
+    from tare.measure.servers import ServerCounts
 
 __all__ = [
     "CLIENT_EXHAUSTED",
+    "LEAST_SHARE",
     "MAX_EVENT_LOOP_LAG",
     "MAX_LENGTH_MISMATCH",
     "MAX_SEND_LAG",
     "Concern",
     "find_concerns",
+    "find_uneven_load",
 ]
 
 MAX_EVENT_LOOP_LAG: Final = 0.010
@@ -35,6 +39,10 @@ CLIENT_EXHAUSTED: Final = "client_exhausted"
 """Error kind of a worker that has no port, socket or memory left."""
 MAX_LENGTH_MISMATCH: Final = 0.01
 """Share of answers whose length may differ from what was asked for."""
+LEAST_SHARE: Final = 0.5
+"""Part of its fair share, all requests by the number of replicas, that a replica should answer."""
+_MOST_NAMED: Final = 5
+"""Replicas that one message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +116,30 @@ def find_concerns(profile: Profile, *, event_loop_lag_p99: float | None) -> tupl
             )
         )
     return tuple(found)
+
+
+def find_uneven_load(servers: Iterable[ServerCounts]) -> tuple[Concern, ...]:
+    """Name the replicas that answered nothing, or less than half of their fair share.
+
+    A Service hands out connections, not requests, and each stays where it is. With few connections
+    some replicas idle, so that the numbers are those of a smaller service than the one that is
+    paid for. Nothing is said when the counters of a replica are not known.
+    """
+    counted = requests_by_replica(servers)
+    total = sum(counted.values())
+    fair = total / max(len(counted), 1)
+    few = sorted((n, name) for name, n in counted.items() if n < fair * LEAST_SHARE)
+    if not few:
+        return ()
+    named = ", ".join(f"{name} {count or 'none'}" for count, name in few[:_MOST_NAMED])
+    more = f" and {len(few) - _MOST_NAMED} others" if len(few) > _MOST_NAMED else ""
+    message = (
+        f"{len(few)} of {len(counted)} replicas answered less than half of their fair share of "
+        f"{total} requests, which is {fair:.4g}: {named}{more}. A connection stays with one "
+        "replica: raise the concurrency, or set endpoint.via to Endpoints, which goes to the "
+        "replicas in turn."
+    )
+    return (Concern(reason=Reason.UNEVEN_LOAD, message=message),)
 
 
 def _client_troubles(profile: Profile, lag: float | None) -> Iterator[str]:

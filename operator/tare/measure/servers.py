@@ -6,11 +6,11 @@ difference means anything, and none when a counter went down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["ServerCount", "ServerCounts"]
+__all__ = ["ServerCount", "ServerCounts", "requests_by_replica"]
 
 
 class ServerCount(StrEnum):
@@ -41,3 +41,13 @@ class ServerCounts:
             return None
         difference = self.after[name] - self.before[name]
         return difference if difference >= 0 else None
+
+
+def requests_by_replica(servers: Iterable[ServerCounts]) -> dict[str, int]:
+    """Return how many requests each replica answered well; empty when one of them does not tell.
+
+    Shares of a part of the replicas would be wrong for all of them.
+    """
+    counted = {counts.replica: counts.delta(ServerCount.REQUESTS) for counts in servers}
+    known = {name: round(count) for name, count in counted.items() if count is not None}
+    return known if len(known) == len(counted) else {}

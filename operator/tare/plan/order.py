@@ -17,6 +17,7 @@ from typing import Any, Literal
 from tare.measure.rows import MOST_ROWS
 
 __all__ = [
+    "CacheBustOrder",
     "DatasetOrder",
     "HeaderOrder",
     "Lengths",
@@ -25,6 +26,7 @@ __all__ = [
     "RampOrder",
     "TargetOrder",
     "TlsOrder",
+    "TurnsOrder",
     "WorkOrder",
 ]
 
@@ -91,15 +93,61 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBustOrder:
+    """A marker in the prompts (`plan.markers`)."""
+
+    target: Literal[
+        "none",
+        "system_prefix",
+        "system_suffix",
+        "first_turn_prefix",
+        "first_turn_suffix",
+        "warmup_isolation_system",
+        "warmup_isolation_first_turn",
+    ] = "none"
+    scope: Literal["Trajectory", "TrajectoryAndPhase"] = "Trajectory"
+    carrier: Literal["text", "salt"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsOrder:
+    """How many turns a session has, and the pause before each but the first."""
+
+    mean: float = 1.0
+    """Every session has this many; a fraction is drawn between the two whole numbers around it."""
+    continue_probability: float | None = None
+    """Chance of another turn after each, instead of `mean`."""
+    delay: float = 0.0
+    """Seconds from an answer's end to the next turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetOrder:
-    """A synthetic dataset: `entries` distinct prompts, made from `seed`."""
+    """A synthetic dataset: `entries` distinct prompts, or sessions, made from `seed`."""
 
     entries: int
     isl: Lengths
-    """Input tokens of a prompt."""
+    """Input tokens of a turn's question."""
     osl: Lengths
     """Output tokens asked for, as `max_tokens`."""
     seed: int = 0
+    shared_system: int | None = None
+    """Tokens of a synthetic system prompt that all sessions share."""
+    system_prompt: str | None = None
+    """A system prompt, word by word; instead of `shared_system`."""
+    user_context: int | None = None
+    """Tokens of a user message of each session before its first question."""
+    pool_size: int | None = None
+    """Number of prefixes, one of which begins each session's first question."""
+    pool_length: int | None = None
+    """Tokens of each of them, on top of `isl`."""
+    turns: TurnsOrder = TurnsOrder()
+    cache_bust: CacheBustOrder = CacheBustOrder()
+
+    @property
+    def has_system(self) -> bool:
+        """Whether its conversations begin with a system message."""
+        return self.shared_system is not None or self.system_prompt is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +167,9 @@ class PhaseOrder:
 
     name: str
     kind: PhaseKind
-    type: Literal["concurrency", "constant", "poisson", "gamma"]
+    type: Literal["concurrency", "constant", "poisson", "gamma", "sessions"]
     concurrency: int | None = None
-    """Requests in flight over all workers (closed loop)."""
+    """Requests in flight, or open sessions (`sessions`), over all workers (closed loops)."""
     rate: float | None = None
     """Requests per second over all workers (open loop)."""
     max_concurrency: int | None = None
@@ -135,6 +183,8 @@ class PhaseOrder:
     """Fixes the random gaps, and which requests are cancelled."""
     requests: int | None = None
     """Stop after this many requests were sent, over all workers."""
+    sessions: int | None = None
+    """Stop after this many sessions, over all workers; of type `sessions` only."""
     duration: float | None = None
     """Stop sending after this many seconds."""
     grace: float = 30.0

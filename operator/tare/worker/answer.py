@@ -27,6 +27,10 @@ __all__ = ["Answer"]
 
 _DONE = b"[DONE]"
 _MAX_ERROR_BODY = 16 * 1024
+_MOST_TOKENS = 2**31 - 1
+"""A server that claims more does not count."""
+_BROKEN = (orjson.JSONDecodeError, AttributeError, TypeError, RecursionError)
+"""Raised by a document that is none, is another one, or is nested a thousand times."""
 _LESSONS = 4
 """Templates that are learned in a stream at most: some streams never repeat themselves."""
 
@@ -105,9 +109,10 @@ class Answer:
     def on_data(self, at: int, data: bytes) -> None:
         """Read events, or keep the piece of a body that is read at its end."""
         if self._stream is None:
-            if self._body_size < _MAX_ERROR_BODY or self._is_success:
-                self._body.append(data)
-                self._body_size += len(data)
+            if not self._is_success:
+                data = data[: _MAX_ERROR_BODY - self._body_size]
+            self._body.append(data)
+            self._body_size += len(data)
             return
         record, template = self.record, self._template
         for event in self._stream.feed(data):
@@ -200,7 +205,7 @@ class Answer:
             if self._lessons and record.chunks > chunks:
                 self._lessons -= 1
                 self._template = Template.learn(event, document) or self._template
-        except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
+        except _BROKEN as error:
             self._fail(kinds.BAD_CHUNK, f"{error}: {event[:256].decode(errors='replace')}")
 
     def _read_body(self, at: int) -> None:
@@ -213,7 +218,7 @@ class Answer:
         try:
             self._read_document(at, orjson.loads(body) if body else {})
             self._ended = True
-        except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
+        except _BROKEN as error:
             self._fail(kinds.BAD_CHUNK, f"{error}: {body[:256].decode(errors='replace')}")
 
     def _read_document(self, at: int, document: Any) -> None:
@@ -272,7 +277,7 @@ def _count(usage: Any, name: str) -> int | None:
     count = usage.get(name)
     if count is None:
         return None
-    if not isinstance(count, int) or count < 0:
+    if type(count) is not int or not 0 <= count <= _MOST_TOKENS:
         raise TypeError(f"usage.{name} is {count!r}")
     return count
 
@@ -300,10 +305,9 @@ def _message(error: Any) -> str:
 
 def _error_message(body: bytes) -> str:
     """Return the server's own words for a refusal, whatever shape they have."""
+    plain = body.decode(errors="replace").strip()
     try:
         document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return body.decode(errors="replace").strip()
-    if not isinstance(document, dict):
-        return body.decode(errors="replace")
-    return _error_of(document) or str(document.get("detail") or "") or body.decode(errors="replace")
+        return _error_of(document) or str(document.get("detail") or "") or plain
+    except _BROKEN:
+        return plain

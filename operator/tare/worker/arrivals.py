@@ -102,9 +102,15 @@ class OpenLoop:
 
 
 def arrivals_of(phase: PhaseOrder, share: Share) -> Arrivals:
-    """Return the arrivals of this worker's share of a phase."""
+    """Return the arrivals of this worker's share of a phase of single requests.
+
+    Raises:
+        ValueError: the phase is one of sessions (`worker.sessions`).
+    """
     match phase.type:
         case "concurrency":
             return ClosedLoop(phase, share)
         case "constant" | "poisson" | "gamma":
             return OpenLoop(phase, share)
+        case "sessions":
+            raise ValueError(f"{phase.name}: sessions arrive as their answers do")

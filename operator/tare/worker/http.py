@@ -191,6 +191,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Part of httptools' protocol."""
         self._headers = []
+        self._reusable = False  # A second answer to one request: nobody could tell the third one's.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Part of httptools' protocol."""
@@ -213,8 +214,7 @@ class Connection(asyncio.Protocol):
             return
         if not self._complete:
             self._hand_over()
-        # A second answer to one request: nobody could tell whose the third one is.
-        self._reusable = not self._complete and self._parser.should_keep_alive()
+            self._reusable = self._parser.should_keep_alive()
         self._complete = True
 
     def _hand_over(self) -> None:
@@ -225,7 +225,6 @@ class Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         exchange, self._exchange = self._exchange, None
-        self._pieces.clear()  # Of a second answer.
         if self._reusable and self.open:
             self.reusable(self._at)
         else:

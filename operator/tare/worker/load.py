@@ -25,14 +25,15 @@ from tare.worker.pool import Pool
 from tare.worker.recorder import PhaseRecorder
 from tare.worker.sender import TargetSender, request_heads
 from tare.worker.timers import LoopTimers
-from tare.workload.dataset import DatasetError, load
-from tare.workload.describe import describe
+from tare.worker.workload import Workload
+from tare.workload.dataset import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tare.plan.order import PhaseOrder
     from tare.worker.orders import Assignment
+    from tare.workload.sizes import TokenSizes
 
 __all__ = ["Load"]
 
@@ -47,8 +48,8 @@ _OPEN_LOOP_MOST = 512
 class Load:
     """Runs the phases of an assignment one by one, each when it is told to."""
 
-    def __init__(self, assignment: Assignment) -> None:
-        """Load the dataset.
+    def __init__(self, assignment: Assignment, sizes: TokenSizes | None = None) -> None:
+        """Load the dataset, with the token sizes of words if they are known.
 
         Raises:
             OrderError: the dataset cannot be made as ordered.
@@ -58,23 +59,16 @@ class Load:
         self._order = order
         self._index = assignment.identity.index
         try:
-            requests = load(order, self._index)
-            self.dataset: dict[str, Any] = describe(order.dataset)
-            """Compact description for the operator."""
+            self._workload = Workload(order, self._index, sizes)
         except DatasetError as error:
             raise OrderError(str(error)) from error
+        self.dataset: dict[str, Any] = self._workload.description
+        """Compact description for the operator."""
         self._timers = LoopTimers(asyncio.get_running_loop())
         self._lag = LagSampler(self._timers)
         self._pauses = GcPauses()
         self._pool = _pool_of(assignment)
-        self._sender = TargetSender(
-            order.target,
-            pool=self._pool,
-            requests=requests,
-            entries=order.dataset.entries,
-            heads=request_heads(order.target, assignment.bases, assignment.headers),
-            first_endpoint=self._index,
-        )
+        self._heads = request_heads(order.target, assignment.bases, assignment.headers)
         self._journal = (
             Journal(order.artifacts, assignment.identity) if order.artifacts is not None else None
         )
@@ -127,15 +121,23 @@ class Load:
             self._results.append(runner.result())
             on_finished()
 
+        sessions = self._workload.sessions(order, share)
         runner = PhaseRunner(
             order,
             share,
-            arrivals=arrivals_of(order, share),
+            arrivals=sessions or arrivals_of(order, share),
             target=self._order.target,
             recorder=self._recorder(order),
-            sender=self._sender,
+            sender=TargetSender(
+                self._order.target,
+                pool=self._pool,
+                prompts=sessions or self._workload.prompts(order),
+                heads=self._heads,
+                first_endpoint=self._index,
+            ),
             timers=self._timers,
             on_finished=finished,
+            sessions=sessions,
         )
         self._runner, self._running = runner, phase
         self._cpu_began = time.process_time()

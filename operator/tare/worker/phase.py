@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tare.worker.arrivals import Arrivals
     from tare.worker.record import Record
     from tare.worker.recorder import PhaseRecorder
+    from tare.worker.sessions import Sessions
     from tare.worker.timers import Timer, Timers
 
 __all__ = ["Call", "PhaseRunner", "Sender"]
@@ -78,9 +79,12 @@ class PhaseRunner:
         sender: Sender,
         timers: Timers,
         on_finished: Callable[[], None],
+        sessions: Sessions | None = None,
     ) -> None:
         self._order = order
         self._arrivals = arrivals
+        self._sessions = sessions
+        """The arrivals once more, when they depend on answers."""
         self._recorder = recorder
         self._sender = sender
         self._timers = timers
@@ -93,8 +97,11 @@ class PhaseRunner:
         low, high = _WATCH_PERIODS
         self._watch_period = min(max(shortest / _WATCHES_PER_TIMEOUT, low), high)
         # An open loop's requests may run out because its time does: then its time is what ends it.
-        self._ends_by_requests = order.requests is not None and share.total == order.requests
+        limit = order.requests if sessions is None else order.sessions
+        self._ends_by_requests = limit is not None and share.total == limit
         self._owned = share.requests if order.rate is not None else None
+        if sessions is not None:
+            self._owned = sessions.planned
         self._calls: dict[Call, None] = {}
         self._pending: set[Timer] = set()
         self._send_timer: Timer | None = None
@@ -207,6 +214,8 @@ class PhaseRunner:
             self._blocked = False
             self._freed = call.record.closed - self._began
         self._recorder.add(call.record)
+        if self._sessions is not None:
+            self._sessions.ended(call.record, self._timers.now() - self._began)
         if self._sending:
             self._pump()
         elif not self._calls:
@@ -214,14 +223,14 @@ class PhaseRunner:
 
     def _time_over(self) -> None:
         self._pump()  # What is due in the last millisecond is sent too.
-        if self._owned is not None:
-            self._recorder.leave(self._owned)
         self._end_sending()
 
     def _end_sending(self) -> None:
         if not self._sending:
             return
         self._sending = False
+        if self._owned is not None:
+            self._recorder.leave(self._owned)
         if self._calls:
             self._later(self._order.grace, self._grace_over)
         else:

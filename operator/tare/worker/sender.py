@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tare.plan.schedule import prompt_entry
 from tare.telemetry.overriding import override
 from tare.worker.answer import Answer
 from tare.worker.http import request_head
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from tare.worker.failure import Failure
     from tare.worker.phase import Call
     from tare.worker.pool import Pool, Ticket
+    from tare.worker.prompts import Prompts
     from tare.worker.record import Status
-    from tare.workload.dataset import PreparedRequest
 
 __all__ = ["TargetSender", "request_heads"]
 
@@ -46,15 +45,13 @@ class TargetSender:
         target: TargetOrder,
         *,
         pool: Pool,
-        requests: Mapping[int, PreparedRequest],
-        entries: int,
+        prompts: Prompts,
         heads: tuple[bytes, ...],
         first_endpoint: int = 0,
     ) -> None:
         self._streaming = target.streaming
         self._pool = pool
-        self._requests = requests
-        self._entries = entries
+        self._prompts = prompts
         self._heads = heads
         self._endpoint = first_endpoint % len(heads)
 
@@ -65,18 +62,16 @@ class TargetSender:
 
     def send(self, number: int, due: int, done: Callable[[Call], None]) -> Call:
         """Part of `phase.Sender`."""
-        entry = prompt_entry(number, self._entries)
-        request = self._requests[entry]
+        entry, max_tokens, body, text = self._prompts.request(number)
         endpoint, self._endpoint = self._endpoint, (self._endpoint + 1) % len(self._heads)
         record = Record(
             number=number,
             entry=entry,
             endpoint=endpoint,
-            asked_tokens=request.max_tokens,
+            asked_tokens=max_tokens,
             due=due,
         )
-        call = _TargetCall(record, streaming=self._streaming, done=done)
-        body = request.body
+        call = _TargetCall(record, streaming=self._streaming, done=done, text=text)
         raw = b"%b%d\r\n\r\n%b" % (self._heads[endpoint], len(body), body)
         call.ticket = self._pool.submit(call, raw, endpoint)
         return call

@@ -56,7 +56,7 @@ class Template:
         # The last such string need not be the one that was read: it may be a key, or a name.
         try:
             proven = orjson.loads(head + text.encode() + tail) == document
-        except orjson.JSONDecodeError:
+        except (orjson.JSONDecodeError, RecursionError):
             return None
         return cls(head, tail) if proven else None
 

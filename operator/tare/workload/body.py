@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tare.plan.order import TargetOrder
 
@@ -26,13 +26,30 @@ def route(target: TargetOrder) -> str:
     return _ROUTES[target.type]
 
 
-def request_body(target: TargetOrder, *, prompt: str, max_tokens: int) -> bytes:
-    """Encode the body that asks `target` to answer `prompt` with at most `max_tokens` tokens."""
+def request_body(
+    target: TargetOrder,
+    *,
+    prompt: str | Sequence[Mapping[str, Any]],
+    max_tokens: int,
+    salt: str | None = None,
+) -> bytes:
+    """Encode the body that asks `target` to answer `prompt` with at most `max_tokens` tokens.
+
+    Args:
+        target: whose API it is for.
+        prompt: a text, or the messages of a chat.
+        max_tokens: of the answer.
+        salt: separates the request's part of the prefix cache from all others, where the server
+            knows salts (https://docs.vllm.ai/en/stable/design/prefix_caching/).
+    """
     body: dict[str, Any] = {"model": target.model}
     if target.type == "chat":
-        body["messages"] = [{"role": "user", "content": prompt}]
+        one = [{"role": "user", "content": prompt}]
+        body["messages"] = one if isinstance(prompt, str) else prompt
     else:
         body["prompt"] = prompt
+    if salt is not None:
+        body["cache_salt"] = salt
     body["max_tokens"] = max_tokens
     if target.streaming:
         body["stream"] = True

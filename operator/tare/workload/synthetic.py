@@ -6,7 +6,7 @@ as digits, the lowest digit first: no two prompts begin alike, so none finds a p
 the server's prefix cache, and neighbours differ in their very first word. The vocabulary's order
 depends on the seed, so that prompts of different seeds differ as well.
 
-One word is taken for one token. That is approximate; the server's own count is what results show.
+How many words make how many tokens is the business of `workload.sizes`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,31 @@ class SyntheticPrompts:
 
     def text(self, entry: int, words: int) -> str:
         """Return prompt `entry`, `words` words long."""
+        return " ".join(self.question(entry, 0, words))
+
+    def question(self, entry: int, turn: int, words: int) -> list[str]:
+        """Return the words of a session's question in a turn, the first being turn 0."""
+        return self._draw(f"{entry}:{turn}" if turn else str(entry), entry, words)
+
+    def system(self, words: int) -> list[str]:
+        """Return the words of the system prompt that all sessions share."""
+        return self._draw("system", None, words)
+
+    def context(self, entry: int, words: int) -> list[str]:
+        """Return the words of a session's own context."""
+        return self._draw(f"context:{entry}", entry, words)
+
+    def prefix(self, index: int, words: int) -> list[str]:
+        """Return the words of prefix `index` of the pool."""
+        return self._draw(f"pool:{index}", index, words)
+
+    def _draw(self, key: str, number: int | None, count: int) -> list[str]:
+        """Spell `number`, then go on at random."""
         size = len(WORDS)
-        lead = [entry // size**place % size for place in range(min(_DIGITS, words))]
-        rest = words - len(lead)
-        noise = shake_128(f"{self._seed}:{entry}".encode()).digest(2 * rest)
-        drawn = (number % size for number in struct.unpack(f"<{rest}H", noise))
-        return " ".join([self._words[index] for index in (*lead, *drawn)])
+        lead: list[int] = []
+        if number is not None:
+            lead = [number // size**place % size for place in range(min(_DIGITS, count))]
+        rest = count - len(lead)
+        noise = shake_128(f"{self._seed}:{key}".encode()).digest(2 * rest)
+        drawn = (value % size for value in struct.unpack(f"<{rest}H", noise))
+        return [self._words[index] for index in (*lead, *drawn)]

@@ -136,8 +136,9 @@ def test_one_connection_carries_one_exchange_after_the_other() -> None:
         b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nabcde",
         WITH_LENGTH + WITH_LENGTH,
         WITH_LENGTH + b"garbage",
+        WITH_LENGTH + CHUNKED[:10],
     ],
-    ids=["close", "HTTP/1.0", "two answers", "garbage behind"],
+    ids=["close", "HTTP/1.0", "two answers", "garbage behind", "half an answer behind"],
 )
 def test_a_connection_that_cannot_be_trusted_is_not_reused(answer: bytes) -> None:
     connection, transport, log = _connected()

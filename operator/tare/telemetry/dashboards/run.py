@@ -215,7 +215,7 @@ def _operator() -> Row:
                 queries=[_p99("tare_operator_event_loop_lag_seconds", "lag")],
             ),
             Panel(
-                title="Decisions and status patches, p99",
+                title="Reactions, decisions and status patches, p99",
                 description="Time of one decision on a run, and of one write of its status.",
                 form=Form.LINES,
                 unit=Unit.SECONDS,
