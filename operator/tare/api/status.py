@@ -47,7 +47,8 @@ Text = Annotated[str, StringConstraints(max_length=MESSAGE_LIMIT)]
 Time = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
 Count = Annotated[int, Field(ge=0)]
 GoalsVerdict = Literal["Met", "Missed", "Unknown"]
-Estimate = Annotated[tuple[float, ...], Field(min_length=1, max_length=2, json_schema_extra=ATOMIC)]
+_NUMBER = r"[0-9.e+-]+"
+Estimate = Annotated[str, StringConstraints(pattern=rf"^{_NUMBER}( ±{_NUMBER})?$", max_length=32)]
 
 
 class StatusModel(BaseModel):
@@ -110,7 +111,7 @@ class Progress(StatusModel):
 
 
 class Headlines(StatusModel):
-    """The numbers of a cell: value, then half-width of its 95% interval from three trials on."""
+    """The numbers of a cell: value, from three trials on with its 95% interval, as 0.21 ±0.02."""
 
     model_config = ConfigDict(alias_generator=None)
 

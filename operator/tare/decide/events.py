@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tare.api.reasons import CellState, ConditionType
 from tare.decide.actions import Event
+from tare.decide.rows import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,9 +81,9 @@ def _numbers(row: Mapping[str, Any]) -> str:
         ("request_latency_p99", "latency p99"),
     ):
         if name in metrics:
-            parts.append(f"{label} {metrics[name][0] * 1000:.4g} ms")
+            parts.append(f"{label} {value_of(metrics[name]) * 1000:.4g} ms")
     if "request_throughput" in metrics:
-        parts.append(f"{metrics['request_throughput'][0]:.4g} req/s")
+        parts.append(f"{value_of(metrics['request_throughput']):.4g} req/s")
     if "goals" in row:
         parts.append(f"goals {row['goals'].lower()}")
     return ", ".join(parts)

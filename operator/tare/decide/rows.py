@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tare.decide.attempt import Attempt
     from tare.decide.outcome import CellOutcome
 
-__all__ = ["row", "select_rows"]
+__all__ = ["row", "select_rows", "value_of"]
 
 _NAME_LIMIT = 80
 _ROW_BYTES = 400
@@ -82,16 +82,17 @@ def _name(metric: str, statistic: str) -> str:
     return metric if statistic == "mean" else f"{metric}_{statistic}"
 
 
-def _estimate(line: Headline) -> list[float]:
+def value_of(estimate: str) -> float:
+    """Read the value of a number as `row` writes it."""
+    return float(estimate.partition(" ")[0])
+
+
+def _estimate(line: Headline) -> str:
     """The mean, and the half-width of its interval where there is one."""
-    numbers = [_round(line.mean, _DIGITS)]
-    if line.half_width is not None:
-        numbers.append(_round(line.half_width, _WIDTH_DIGITS))
-    return numbers
-
-
-def _round(value: float, digits: int) -> float:
-    return float(f"{value:.{digits}g}")
+    text = f"{line.mean:.{_DIGITS}g}"
+    if line.half_width is None:
+        return text
+    return f"{text} ±{line.half_width:.{_WIDTH_DIGITS}g}"
 
 
 def _goals(verdicts: Sequence[GoalVerdict]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from tare.decide.rows import value_of
 from tare.decide.stored import is_finished
 from tare.measure.histogram import Histogram
 from tare.telemetry.run_series import HEADLINES, LiveCell, RunName, RunState
@@ -72,13 +73,13 @@ def show_live(
     )
 
 
-def _headlines(values: dict[str, list[float]]) -> dict[str, dict[str, float | None]]:
+def _headlines(values: dict[str, str]) -> dict[str, dict[str, float | None]]:
     found: dict[str, dict[str, float | None]] = {}
     for line in HEADLINES:
         plain = line.statistic == "mean"
         name = line.metric if plain else f"{line.metric}_{line.statistic}"
         if name in values:
-            found.setdefault(line.metric, {})[line.statistic] = values[name][0]
+            found.setdefault(line.metric, {})[line.statistic] = value_of(values[name])
     return found
 
 

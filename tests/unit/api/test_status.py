@@ -19,7 +19,7 @@ from tare.api.status import (
     Progress,
 )
 
-ESTIMATE = (0.1234, 0.0123)
+ESTIMATE = "0.12345 ±0.0123"
 
 
 def measured_row(index: int) -> CellRow:
@@ -33,9 +33,9 @@ def measured_row(index: int) -> CellRow:
             time_to_first_token_p50=ESTIMATE,
             time_to_first_token_p99=ESTIMATE,
             request_latency_p99=ESTIMATE,
-            request_throughput=(12.34, 0.12),
-            output_token_throughput=(1234.5, 12.3),
-            error_rate=(0.0, 0.0),
+            request_throughput="12.345 ±0.12",
+            output_token_throughput="1234.5 ±12.3",
+            error_rate="0 ±0",
         ),
         goals="Met",
     )

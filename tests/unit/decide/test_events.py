@@ -104,11 +104,11 @@ def test_the_end_is_a_warning_when_something_failed(phase: str, *, warning: bool
 
 def test_a_measured_cell_is_told_with_its_headlines() -> None:
     metrics = {
-        "time_to_first_token_p50": [0.09, 0.001],
-        "time_to_first_token_p99": [0.2],
-        "request_latency_p99": [2.0],
-        "request_throughput": [12.5],
-        "error_rate": [0.02],
+        "time_to_first_token_p50": "0.09 ±0.001",
+        "time_to_first_token_p99": "0.2",
+        "request_latency_p99": "2.0",
+        "request_throughput": "12.5",
+        "error_rate": "0.02",
     }
     done = row(CellState.MEASURED, metrics=metrics, goals="Met")
     [event] = events({"cells": [row(CellState.RUNNING)]}, {"cells": [done]})

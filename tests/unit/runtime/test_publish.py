@@ -15,12 +15,12 @@ from tare.telemetry.metrics import Metrics
 
 LABELS = {"namespace": "bench", "run": "qwen"}
 METRICS = {
-    "request_throughput": [12.5, 0.1],
-    "output_token_throughput": [1600.0],
-    "time_to_first_token_p50": [0.09, 0.01],
-    "time_to_first_token_p99": [0.2],
-    "request_latency_p99": [2.0],
-    "error_rate": [0.02],
+    "request_throughput": "12.5 ±0.1",
+    "output_token_throughput": "1600.0",
+    "time_to_first_token_p50": "0.09 ±0.01",
+    "time_to_first_token_p99": "0.2",
+    "request_latency_p99": "2.0",
+    "error_rate": "0.02",
 }
 
 
