@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 # Workers of pytest-xdist, and anything else for pytest: make test ARGS="-k reset -x"
 JOBS ?= 2
 ARGS ?=
+NAME ?= client
 
 # One stamp for each set of packages: newer than pyproject.toml means that nothing is to be done.
 ALL := $(VENV)/.ready-all
@@ -23,7 +24,7 @@ LIST ?= docker images
 BASE ?= python:3.13-slim
 TAG ?= dev
 
-.PHONY: help demo test test-cluster test-vllm check format generate docs image e2e-kind clean
+.PHONY: help demo test test-cluster test-vllm fuzz bench check format generate docs image e2e-kind clean
 
 help:  ## List the verbs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +45,12 @@ test-cluster: $(DEV)  ## Run what needs more: helm, Prometheus, and the cluster 
 
 test-vllm: $(DEV)  ## Measure two real vLLM servers at TARE_VLLM_URLS (docs/how-to/real-vllm.md)
 	@$(BIN)/python -m pytest tests/real $(ARGS)
+
+fuzz: $(DEV)  ## Read a million odd answers (ARGS="--seed 1 --count 1000" for fewer)
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.main $(ARGS)
+
+bench: $(DEV)  ## Run the bench of NAME=client, operator_scale … (tests/bench/README.md) on a quiet machine
+	@PYTHONPATH=tests $(BIN)/python -m bench.$(NAME) $(ARGS)
 
 check: $(DEV)  ## Lint, check the format, the types and the layers
 	@$(BIN)/ruff check

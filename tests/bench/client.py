@@ -72,6 +72,7 @@ BOUNDS = (
 _CONCURRENCY = 64
 _PATHS = {
     "4 chunks": ("/once/4", 4),
+    "4 chunks, a write each": ("/each/4", 4),
     "100 chunks in one write": ("/once/100", 100),
     "100 chunks, a write each": ("/each/100", 100),
 }
@@ -99,7 +100,7 @@ class Bench:
         self._server = server
         self._folder = folder
         self._rounds = range(rounds)
-        self._clients: list[Client] = [Tare(), Plain()]
+        self._clients: list[Client] = [Tare(), Plain(), Plain("--uvloop")]
         if shutil.which("wrk"):
             self._clients.append(Wrk())
         if peer is not None:

@@ -173,8 +173,12 @@ class Tare:
 class Plain:
     """aiohttp and json.loads."""
 
-    name = "aiohttp + json"
+    name = "aiohttp"
     counts = True
+
+    def __init__(self, *options: str) -> None:
+        self._options = options
+        self.name = " ".join(("aiohttp", *options)).replace("--", "+ ")
 
     def requests(self, chunks: int) -> int:
         """Part of `Client`: about 2 seconds of CPU time."""
@@ -182,8 +186,8 @@ class Plain:
 
     def command(self, load: Load, folder: Path) -> list[str]:  # noqa: ARG002 - Client
         """Part of `Client`."""
-        numbers = (str(load.requests), str(load.concurrency))
-        return [sys.executable, "-m", "bench.plain_client", load.urls[0], *numbers]
+        arguments = (load.urls[0], str(load.requests), str(load.concurrency), *self._options)
+        return [sys.executable, "-m", "bench.plain_client", *arguments]
 
 
 class Wrk:

@@ -1,9 +1,9 @@
 """A client as most benchmarks have it: aiohttp, one task for each slot, every chunk parsed as JSON.
 
-It keeps what a benchmark needs at least (first chunk, gaps, latency, usage) and nothing else; the
-event loop is uvloop and the pool has no limit, so that it is as fast as such a client gets.
+It keeps what a benchmark needs at least (first chunk, gaps, latency, usage) and nothing else. With
+`--uvloop` it runs on the event loop that ours uses, so that the rest can be compared alone.
 
-    python -m bench.plain_client URL REQUESTS CONCURRENCY
+    python -m bench.plain_client URL REQUESTS CONCURRENCY [--uvloop]
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ async def _load(url: str, requests: int, concurrency: int) -> None:
 
 def main() -> None:
     """Send the load that the command line asks for."""
-    url, requests, concurrency = sys.argv[1:]
-    uvloop.run(_load(url, int(requests), int(concurrency)))
+    url, requests, concurrency, *options = sys.argv[1:]
+    run = uvloop.run if options == ["--uvloop"] else asyncio.run
+    run(_load(url, int(requests), int(concurrency)))
 
 
 if __name__ == "__main__":

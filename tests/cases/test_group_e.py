@@ -7,27 +7,36 @@ a fake clock. What a failed hook means for its cell is decided in `decide` and t
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.clock import FakeClock
+from support.context import context_of
 from support.fleet import fleet, replicas_of
 from support.kube_api import kube_api
+from support.memory_cluster import MemoryCluster
 from support.scripted_http import Reply, ScriptedServer, json_reply, scripted
 from support.silent import SilentNetwork
-from tare.api.reasons import Reason
+from support.world import World, manifest, report
+from tare.api.endpoint import Endpoint
+from tare.api.reasons import CellState, Reason
+from tare.decide.facts import OpKind
 from tare.endpoint.client import Control, ControlClient
 from tare.endpoint.discovery import discover, from_urls
 from tare.endpoint.hooks.profiler import start_profiler, stop_profiler
 from tare.endpoint.hooks.reset import reset
-from tare.measure.hooks import CallOutcome, HookReport, Replica, Replicas
+from tare.manifests.metadata import Owner
+from tare.measure.hooks import CallOutcome, HookKind, HookReport, Replica, Replicas
+from tare.runtime.target import TargetService
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 RESET, FLUSH, CLEAR = "/reset_prefix_cache", "/flush_cache", "/clear_kv_blocks"
 START, STOP = "/start_profile", "/stop_profile"
+HITS = "vllm:external_prefix_cache_hits_total"
 YES, NO = json_reply({"success": True}), json_reply({"success": False})
 
 
@@ -236,3 +245,61 @@ async def test_b84_a_hook_that_is_never_answered_ends_when_it_should(
     assert network.urls == [url + RESET] * calls
     assert "reset" in report.message
     assert url + RESET in report.message
+
+
+async def test_b71_the_external_tier_that_stays_warm_is_told_with_its_number() -> None:
+    """Its counter grows by 1024 with the first request after the reset, our canary."""
+    metrics = [
+        Reply(
+            body=f'# TYPE {HITS} counter\n{HITS}{{engine="0"}} {hits}\n'.encode(),
+            headers={"Content-Type": "text/plain"},
+        )
+        for hits in (4096, 5120, 5120)
+    ]
+    async with scripted() as server, ControlClient() as http:
+        text = json_reply({"usage": {"prompt_tokens": 1100}})
+        server.on(RESET, YES).on("/v1/completions", text).on("/metrics", *metrics)
+        target = TargetService(
+            replace(context_of(MemoryCluster(), FakeClock()), control=http),
+            Owner(name="run", namespace="bench", uid="run-uid"),
+        )
+        asked = Endpoint.model_validate(
+            {"url": server.origin, "model": "m", "resetKvCache": {"resetExternal": True}}
+        )
+        found = await target.reset(asked, send=True, mark="m")
+        (request,) = server.calls(RESET)
+    assert request.path == f"{RESET}?reset_external=true"
+    assert found.report is not None
+    assert (found.report.ok, found.report.reason) == (True, Reason.RESET_INCOMPLETE)
+    assert "took 1024 tokens from it" in found.report.message
+
+
+def test_b82_an_unbounded_profile_is_ended_by_its_limit() -> None:
+    """A phase of 30 s with a limit of 5 s; deletion and restart are tested with the hooks."""
+    endpoint = {**manifest()["spec"]["endpoint"], "serverProfiler": {"maxSeconds": 5}}
+    world = World(manifest(sweep=None, endpoint=endpoint))
+    world.go_on_until(lambda w: w.profiler_on)
+    started, stopped = world.now, None
+    for _ in range(30):
+        world.step()
+        world.finish_ops()
+        if not world.profiler_on:
+            stopped = stopped or world.now
+        world.now += 1
+    assert stopped is not None
+    assert stopped - started == pytest.approx(5, abs=1)
+    assert (world.starts, world.stops) == (1, 1)
+
+
+def test_b83_a_stop_that_fails_costs_a_warning_and_no_result() -> None:
+    world = World(manifest(sweep=None))
+    world.fail[OpKind.PROFILER_STOP] = report(
+        HookKind.PROFILER_STOP, ok=False, reason=Reason.PROFILER_STOP_FAILED
+    )
+    world.settle()
+    assert world.records[0, 0].state is CellState.MEASURED
+    sound = next(c for c in world.status["conditions"] if c["type"] == "MeasurementSound")
+    assert (sound["status"], sound["reason"]) == ("False", "ProfilerStopFailed")
+    profiler = world.run.spec.endpoint.profiler
+    assert profiler is not None
+    assert profiler.stop_timeout_seconds >= 300

@@ -61,9 +61,10 @@ async def test_a_sweep_with_trials_ends_measured_and_the_servers_confirm_every_h
     ]
     assert len(counted) == 8 * 2
     assert sum(counted) == issued, "the servers counted the load between gate and drain"
-    probes = 8
+    probes, canaries = 8, 8 * 3 * len(servers)
     assert issued == 8 * (2 + 8)
-    assert load == issued + probes, "hooks are in no metric, and every request is"
+    assert load == issued + probes + canaries, "hooks are in no metric, and every request is"
+    assert {trial.record.reset for trial in trials.values()} == {"Proven"}
 
 
 async def test_the_profiler_runs_during_profiling_and_never_during_warm_up(bed: Bed) -> None:

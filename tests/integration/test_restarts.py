@@ -127,11 +127,11 @@ async def test_a_suspended_run_stays_so_over_a_restart_and_goes_on_when_asked(
     await scene.restart()
     status = await scene.bed.status(scene.namespace)
     assert condition(status, "Suspended") == "True"
-    sent = await scene.total("requests")
+    sent = await scene.load()
     await scene.patch(suspend=False)
     status = await scene.bed.finished(scene.namespace)
     assert status["phase"] == "Succeeded"
-    assert await scene.total("requests") > sent
+    assert await scene.load() > sent
     assert [r.attempt for r in (await scene.trials()).values()] == [2, 1]
 
 

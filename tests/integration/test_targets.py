@@ -52,8 +52,9 @@ def assert_failed(status: Mapping[str, Any], reason: str, *parts: str) -> None:
 
 
 async def load_of(*servers: Server) -> int:
-    """Accepted requests for text, probes included."""
-    return sum([(await server.counters())["requests"] for server in servers])
+    """Accepted requests of the load's API, probes included; canaries of a reset are completions."""
+    asked = [request["path"] for server in servers for request in await server.requests()]
+    return asked.count("/v1/chat/completions")
 
 
 async def test_a_target_that_never_comes_ends_the_run_at_its_ready_timeout(bed: Bed) -> None:
@@ -244,7 +245,9 @@ async def test_b80_one_server_under_three_urls_is_reset_and_profiled_once(bed: B
     counters = await server.counters()
     hooks = ("resets", "profiler_starts", "profiler_stops")
     assert {hook: counters[hook] for hook in hooks} == dict.fromkeys(hooks, 1)
-    assert {r["path"] for r in await server.requests()} == {"/v1/chat/completions"}
+    asked = [r["path"] for r in await server.requests()]
+    assert asked.count("/v1/chat/completions") == 3 + 2 + 8, "each URL is probed"
+    assert asked.count("/v1/completions") == 3, "one server's canaries"
 
 
 async def test_a_url_that_the_operator_does_not_allow_is_never_called(bed: Bed) -> None:

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from support.measured import phase_result, worker_result
+from tare.api.reasons import CellState
+from tare.decide.attempt import ProfilerState
 from tare.decide.facts import WorkerView
+from tare.decide.records import TrialRecord
 from tare.measure.hooks import HookKind, HookReport, Replica
 from tare.measure.messages import WorkerState
 from tare.measure.trial import TrialSummary, summarize
 
 if TYPE_CHECKING:
     from tare.api.reasons import Reason
+    from tare.decide.attempt import Attempt
 
-__all__ = ["REPLICAS", "Worker", "manifest", "report", "trial_summary"]
+__all__ = ["REPLICAS", "Worker", "manifest", "record_of", "report", "trial_summary"]
 
 REPLICAS = tuple(
     Replica(uid=f"u{n}", name=f"qwen-{n}", origin=f"http://10.0.0.{n}:8000") for n in (1, 2)
@@ -80,6 +84,26 @@ def report(hook: HookKind, *, ok: bool = True, reason: Reason | None = None) -> 
         message=f"{hook} on 2 replicas" if ok else f"{hook}: qwen-2 answered 500",
         replicas=tuple(replica.uid for replica in REPLICAS),
         calls=(),
+    )
+
+
+def record_of(attempt: Attempt, summary: TrialSummary | None) -> TrialRecord:
+    """What is stored at the end of an attempt."""
+    key, verdict = attempt.key, attempt.verdict
+    assert verdict is not None
+    start, later, profiler = attempt.reset, attempt.before_profiling, attempt.profiler
+    return TrialRecord(
+        cell=key.cell,
+        trial=key.trial,
+        attempt=key.attempt,
+        state=verdict.state,
+        reason=verdict.reason,
+        message=verdict.message,
+        fatal=verdict.fatal,
+        reset=start.state if start else "Off",
+        reset_before_profiling=later.state if later else "Off",
+        profiler_failed=profiler is not None and profiler.state is ProfilerState.STOP_FAILED,
+        summary=summary if verdict.state is CellState.MEASURED else None,
     )
 
 

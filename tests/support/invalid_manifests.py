@@ -13,8 +13,10 @@ Each row changes a valid manifest. `refused_by` says who sees it first:
 from __future__ import annotations
 
 from support.manifest_rows.accepted import ACCEPTED
-from support.manifest_rows.endpoint import AROUND, HOOKS, REQUEST, SPELLING, TARGET
+from support.manifest_rows.endpoint import AROUND, REQUEST, SPELLING, TARGET
+from support.manifest_rows.hooks import HOOKS
 from support.manifest_rows.load import DATASET, LOAD, SWEEP
+from support.manifest_rows.prompts import PROMPTS
 from support.manifest_rows.row import DELETE, Refuser, Row, Variation, changed, valid_manifest
 from support.manifest_rows.unbuilt import UNBUILT
 from support.manifest_rows.verdict import GOALS, WORKERS
@@ -38,6 +40,7 @@ INVALID: tuple[Row, ...] = (
     *SPELLING,
     *HOOKS,
     *DATASET,
+    *PROMPTS,
     *LOAD,
     *SWEEP,
     *GOALS,

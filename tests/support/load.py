@@ -21,6 +21,7 @@ from tare.worker.orders import read_assignment
 from tare.worker.pool import Pool
 from tare.worker.record import Record
 from tare.worker.sender import request_heads
+from tare.worker.tokenizing import sizes_for
 from tare.workload.body import request_body
 
 if TYPE_CHECKING:
@@ -164,17 +165,18 @@ async def run_load(
     order: WorkOrder, *, index: int = 0, environ: Mapping[str, str] | None = None
 ) -> WorkerResult:
     """Run all phases of an order as worker `index`, without an operator."""
-    (result,) = await _run([_load(order, index, environ or {})])
+    (result,) = await _run([await _load(order, index, environ or {})])
     return result
 
 
 async def run_workers(order: WorkOrder) -> list[WorkerResult]:
     """Run all phases of an order as all of its workers, each phase started at once."""
-    return await _run([_load(order, index, {}) for index in range(order.workers)])
+    return await _run([await _load(order, index, {}) for index in range(order.workers)])
 
 
-def _load(order: WorkOrder, index: int, environ: Mapping[str, str]) -> Load:
-    return Load(read_assignment({**environ, ENV_INDEX: str(index)}, encode(order)))
+async def _load(order: WorkOrder, index: int, environ: Mapping[str, str]) -> Load:
+    assignment = read_assignment({**environ, ENV_INDEX: str(index)}, encode(order))
+    return Load(assignment, await sizes_for(assignment))
 
 
 async def _run(loads: list[Load]) -> list[WorkerResult]:

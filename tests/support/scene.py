@@ -113,6 +113,11 @@ class Scene:
         """What the servers counted together."""
         return sum(counters[count] for counters in await self.counters())
 
+    async def load(self) -> int:
+        """Requests of load and probes; the canaries around a reset are completions."""
+        asked = [r["path"] for server in self.servers for r in await server.requests()]
+        return asked.count("/v1/chat/completions")
+
     async def ends_well(self, *, crashes: int = 0, attempt: int = 1) -> None:
         """Every cell is measured once and whole, and no profiler is left on.
 
@@ -121,7 +126,7 @@ class Scene:
         """
         await self.measures_once(crashes=crashes, attempt=attempt)
         whole = self.cells * (WARMUP + PROFILING)
-        sent = await self.total("requests") - (attempt - 1) * WARMUP
+        sent = await self.load() - (attempt - 1) * WARMUP
         # One probe of the preflight in each cell, and one more where it had to be repeated.
         assert whole + self.cells <= sent <= whole + self.cells + crashes
 

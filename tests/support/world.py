@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from support.decided import REPLICAS, Worker, manifest, report, trial_summary
+from support.decided import REPLICAS, Worker, manifest, record_of, report, trial_summary
 from tare.api.names import FINALIZER_PROFILER
-from tare.api.reasons import CellState, Reason
+from tare.api.reasons import Reason
 from tare.decide.acceptance import Accepted, accept
 from tare.decide.actions import (
     Action,
@@ -24,7 +24,7 @@ from tare.decide.actions import (
     StartOp,
     TakeBack,
 )
-from tare.decide.attempt import ProfilerState
+from tare.decide.attempt import ProfilerState, ResetState
 from tare.decide.children import JobView, PodView, TrialKey
 from tare.decide.decision import decide
 from tare.decide.facts import Facts, Op, OpKind, OpResult, OpView, ResetResult, Run
@@ -70,6 +70,8 @@ class World:
     stops: int = 0
     crashes: int = 0
     resets: list[TrialKey] = field(default_factory=list)
+    found: Replicas = field(default_factory=lambda: Replicas(ready=REPLICAS))
+    """What discovery finds: the replicas, and the servers of hooks that have others."""
     fail: dict[OpKind, OpResult] = field(default_factory=dict)
     """Results that operations have instead of success."""
     warm: bool = True
@@ -134,10 +136,9 @@ class World:
 
     def finish_ops(self) -> bool:
         """End the operations that are under way."""
-        open_ops = [op for op, view in self.ops.items() if not view.done]
-        for op in open_ops:
-            self.ops[op] = OpView(done=True, result=self._perform(op))
-        return bool(open_ops)
+        done = {op: self._perform(op) for op, view in self.ops.items() if not view.done}
+        self.ops |= {op: OpView(done=True, result=result) for op, result in done.items()}
+        return bool(done)
 
     def move_workers(self) -> bool:
         """Let workers start, drain, hand in results, speak to a new operator, leave."""
@@ -174,10 +175,9 @@ class World:
     def lose_worker(self, reason: Reason = Reason.WORKER_LOST) -> bool:
         """One pod of the attempt under way dies; False when there is none that counts."""
         attempt = self.run.attempt
-        if attempt is None or not self.workers.get(attempt.key):
-            return False
-        worker = self.workers[attempt.key][0]
-        if worker.has_result or self._ended(worker):
+        workers = self.workers.get(attempt.key) if attempt is not None else None
+        worker = workers[0] if workers else None
+        if worker is None or worker.has_result or self._ended(worker):
             return False
         self.end_pod(worker.pod, reason)
         return True
@@ -266,12 +266,17 @@ class World:
         mine = self.workers[key].values()
         others = [w for w in self._all_workers() if w not in mine and not self._ended(w)]
         assert not any(w.state is WorkerState.RUNNING for w in others)
-        if phase == 0:
-            assert key in self.resets, "a first gate opened without a reset"
-            begun = any(worker.state is not WorkerState.READY for worker in mine)
-            assert not self.warm or (key, 0) in self.opened or begun
-        spec = self.accepted.cells[key.cell].spec
+        spec, mark = self.accepted.cells[key.cell].spec, attempt.before_profiling
+        first = phase == 0 and (spec.endpoint.reset is None or spec.endpoint.reset.at_start)
+        assert not first or key in self.resets, "a first gate opened without a reset"
+        later = mark and mark.phase == phase and mark.state is ResetState.CONFIRMED
+        begun = any(worker.state is not WorkerState.READY for worker in mine)
+        if (first or later) and not begun and (key, phase) not in self.opened:
+            assert not self.warm, "a gate opened on a cache that was filled after its reset"
         wanted = spec.phases[phase].kind == "profiling" and spec.endpoint.profiler is not None
+        profiler = spec.endpoint.profiler
+        if profiler is not None and profiler.max_seconds and (key, phase) in self.opened:
+            return
         assert self.profiler_on == wanted, "the profiler runs around profiling and only there"
 
     def _carry_out(self, action: Action) -> None:
@@ -343,9 +348,7 @@ class World:
     def _perform(self, op: Op) -> OpResult:
         if op.kind is OpKind.PROFILER_START:
             if self.profiler_on:
-                return report(
-                    HookKind.PROFILER_START, ok=False, reason=Reason.PROFILER_START_FAILED
-                )
+                return report(HookKind(op.kind), ok=False, reason=Reason.PROFILER_START_FAILED)
             self.starts += 1
             self.profilers = dict.fromkeys(self.profilers, True)
         if op.kind is OpKind.PROFILER_STOP:
@@ -358,40 +361,37 @@ class World:
             case OpKind.PREFLIGHT:
                 return PreflightReport(ok=True, reason=None, message="ready", final=False)
             case OpKind.RESET:
-                assert op.key is not None
-                self.resets.append(op.key)
-                self.warm = False
-                return ResetResult(replicas=Replicas(ready=REPLICAS), report=report(HookKind.RESET))
-            case OpKind.PROFILER_START:
-                return report(HookKind.PROFILER_START)
-            case OpKind.PROFILER_STOP:
-                return report(HookKind.PROFILER_STOP)
+                return self._reset(op)
+            case OpKind.PROFILER_START | OpKind.PROFILER_STOP:
+                return report(HookKind(op.kind))
             case OpKind.CHECK_REPLICAS:
-                return Replicas(ready=REPLICAS)
+                return self.found
             case OpKind.STORE_TRIAL:
                 self._store()
             case OpKind.STORE_SUMMARY:
                 self.summary_stored = True
         return None
 
+    def _reset(self, op: Op) -> ResetResult:
+        assert op.key is not None
+        settings = self.accepted.cells[op.key.cell].spec.endpoint.reset
+        if settings is not None and op.phase < 0 and not settings.at_start:
+            return ResetResult(replicas=self.found, report=None)
+        living = [w for w in self._all_workers() if not self._ended(w)]
+        assert not any(w.state is WorkerState.RUNNING for w in living), "a reset beside load"
+        self.resets.append(op.key)
+        self.warm = False
+        return ResetResult(replicas=self.found, report=report(HookKind.RESET))
+
     def _store(self) -> None:
         attempt = self.run.attempt
+        if attempt is None and self.run.deleting:
+            return
         assert attempt is not None
-        assert attempt.verdict is not None
-        key, verdict = attempt.key, attempt.verdict
-        stored = self.records.get((key.cell, key.trial))
-        assert stored is None or stored.attempt == key.attempt, "a trial has two results"
-        self.records[key.cell, key.trial] = TrialRecord(
-            cell=key.cell,
-            trial=key.trial,
-            attempt=key.attempt,
-            state=verdict.state,
-            reason=verdict.reason,
-            message=verdict.message,
-            fatal=verdict.fatal,
-            reset=attempt.reset.state if attempt.reset else "Off",
-            summary=self._summaries().get(key) if verdict.state is CellState.MEASURED else None,
-        )
+        key = attempt.key
+        record = record_of(attempt, self._summaries().get(key))
+        stored = self.records.setdefault((key.cell, key.trial), record)
+        assert stored.attempt == key.attempt, "a trial has two results"
 
     def _check_end(self) -> None:
         assert not self.profiler_on, "the run ended with a profiler on"

@@ -1,153 +1,20 @@
-"""`spec.dataset`: what the prompts are.
-
-Lengths are a number or a distribution; `TokenLengths` is both in one form, field by field the same
-as `plan.order.Lengths`.
-"""
+"""`spec.dataset`: what the prompts are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, StringConstraints, Tag
+from pydantic import Field
 
-from tare.api.fields import ATOMIC, MAX_INT32, NO_VARIANT, Duration, Model, Rule
+from tare.api import names
+from tare.api.fields import MAX_INT32, Duration, Model, Rule
+from tare.api.lengths import Length, TokenLengths, token_lengths
+from tare.api.prefixes import SYSTEM_FIELDS, PrefixPrompts, given
+from tare.api.quantity import parse_duration
 
-__all__ = [
-    "CacheBust",
-    "Dataset",
-    "Distribution",
-    "Length",
-    "PrefixPrompts",
-    "Prompts",
-    "TokenLengths",
-    "Turns",
-]
+__all__ = ["CacheBust", "Dataset", "Prompts", "Turns"]
 
-Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
-
-
-def _form(lengths: Distribution) -> frozenset[str]:
-    """Names of the fields that are given."""
-    given = {
-        "mean": lengths.mean,
-        "stddev": lengths.stddev,
-        "min": lengths.min,
-        "max": lengths.max,
-        "values": lengths.values,
-        "weights": lengths.weights,
-    }
-    return frozenset(name for name, value in given.items() if value is not None)
-
-
-_FORMS = tuple(
-    frozenset(names)
-    for names in (
-        {"mean"},
-        {"mean", "stddev"},
-        {"min", "max"},
-        {"values"},
-        {"values", "weights"},
-    )
-)
-
-
-class Distribution(Model):
-    """A distribution of lengths in tokens, drawn by prompt and seed."""
-
-    RULES = (
-        Rule(
-            holds=lambda lengths: _form(lengths) in _FORMS,
-            message="give one of a number, {mean, stddev}, {min, max} and {values, weights}",
-        ),
-        Rule(
-            field="min",
-            holds=lambda lengths: (
-                lengths.min is None or lengths.max is None or lengths.min <= lengths.max
-            ),
-            message="min is larger than max; swap them",
-        ),
-        Rule(
-            field="weights",
-            holds=lambda lengths: (
-                lengths.weights is None
-                or lengths.values is None
-                or (len(lengths.weights) == len(lengths.values) and sum(lengths.weights) > 0)
-            ),
-            message="give one weight for each of values, at least one of them above 0",
-        ),
-    )
-
-    mean: Annotated[float, Field(ge=1, le=10_000_000)] | None = None
-    """Mean of a normal distribution; draws below one token are one."""
-    stddev: Annotated[float, Field(ge=0, le=10_000_000)] | None = None
-    """Its standard deviation; 0 when unset."""
-    min: Tokens | None = None
-    """Smallest value of a uniform distribution."""
-    max: Tokens | None = None
-    """Its largest value, included."""
-    values: (
-        Annotated[tuple[Tokens, ...], Field(min_length=1, max_length=256, json_schema_extra=ATOMIC)]
-        | None
-    ) = None
-    """Lengths to choose from."""
-    weights: (
-        Annotated[
-            tuple[Annotated[float, Field(ge=0)], ...],
-            Field(min_length=1, max_length=256, json_schema_extra=ATOMIC),
-        ]
-        | None
-    ) = None
-    """How often each of values is chosen; all alike when unset."""
-
-
-def _length_tag(value: object) -> str | None:
-    match value:
-        case bool():
-            return None
-        case int() | float():
-            return "<number>"
-        case dict() | Distribution():
-            return "<object>"
-        case _:
-            return None
-
-
-Length = Annotated[
-    Annotated[Tokens, Tag("<number>")] | Annotated[Distribution, Tag("<object>")],
-    Discriminator(
-        _length_tag,
-        custom_error_type=NO_VARIANT,
-        custom_error_message="write a number of tokens, {mean, stddev}, {min, max} "
-        "or {values, weights}",
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLengths:
-    """A number or a distribution of tokens in one form."""
-
-    value: int | None = None
-    mean: float | None = None
-    stddev: float = 0.0
-    min: int | None = None
-    max: int | None = None
-    values: tuple[int, ...] = ()
-    weights: tuple[float, ...] = ()
-
-
-def _lengths(given: int | Distribution) -> TokenLengths:
-    if isinstance(given, int):
-        return TokenLengths(value=given)
-    return TokenLengths(
-        mean=given.mean,
-        stddev=given.stddev or 0.0,
-        min=given.min,
-        max=given.max,
-        values=given.values or (),
-        weights=given.weights or (),
-    )
+_SYSTEM_TARGETS = ("system_prefix", "system_suffix", "warmup_isolation_system")
 
 
 class CacheBust(Model):
@@ -162,11 +29,33 @@ class CacheBust(Model):
         "warmup_isolation_system",
         "warmup_isolation_first_turn",
     ] = "none"
-    """Where the marker goes, and whether it isolates prompts or the warm-up."""
+    """Where the marker goes, and whether it isolates sessions or the warm-up.
+
+    system and first_turn: one for each session, the same in all phases. warmup_isolation: the same
+    one in every prompt of a warm-up, none in profiling.
+    """
     scope: Literal["Trajectory", "TrajectoryAndPhase"] = "Trajectory"
-    """TrajectoryAndPhase also isolates the phases from each other."""
+    """TrajectoryAndPhase also isolates the phases from each other, which warmup_isolation does
+    by itself."""
     carrier: Literal["text", "salt"] = "text"
-    """Send the marker as text, or as cache_salt (vLLM, SGLang)."""
+    """Send the marker as text, or as cache_salt (vLLM, SGLang), which isolates whole prompts."""
+
+    @property
+    def goes_to_system(self) -> bool:
+        """Whether it goes to the system message where there is one."""
+        return self.target in _SYSTEM_TARGETS
+
+    @property
+    def isolates_warmup(self) -> bool:
+        """Whether it marks the warm-up only."""
+        return self.target in names.ISOLATION_TARGETS
+
+    @property
+    def tokens(self) -> int:
+        """What the marker takes of a prompt at most; 0 for none."""
+        if self.target == "none" or self.carrier == "salt":
+            return 0
+        return names.MARKER_TOKENS["warmup" if self.isolates_warmup else "rid"]
 
 
 class Prompts(Model):
@@ -182,42 +71,108 @@ class Prompts(Model):
     @property
     def input_lengths(self) -> TokenLengths:
         """`isl` in one form."""
-        return _lengths(self.isl)
+        return token_lengths(self.isl)
 
     @property
     def output_lengths(self) -> TokenLengths:
         """`osl` in one form."""
-        return _lengths(self.osl)
-
-
-class PrefixPrompts(Model):
-    """Text that prompts share."""
-
-    shared_system_length: Tokens | None = None
-    """Tokens of a system prompt that all sessions share."""
-    system_prompt: Annotated[str, StringConstraints(min_length=1, max_length=65_536)] | None = None
-    """A system prompt, word by word."""
-    user_context_length: Tokens | None = None
-    """Tokens of a context of each session, sent before its first question."""
-    pool_size: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Number of prefixes from which each prompt takes one."""
-    pool_length: Tokens | None = None
-    """Tokens of each of them."""
+        return token_lengths(self.osl)
 
 
 class Turns(Model):
     """Sessions of several turns."""
 
+    RULES = (
+        Rule(
+            field="continueProbability",
+            holds=lambda turns: turns.continue_probability is None or turns.mean == 1,
+            cel="!has(self.continueProbability) || !has(self.mean) || self.mean == 1.0",
+            message="mean and continueProbability both say how many turns there are; keep one",
+        ),
+    )
+
     mean: Annotated[float, Field(ge=1, le=1000)] = 1
-    """Mean number of turns of a session."""
+    """Number of turns of a session; with a fraction some have one more than others."""
     turn_delay: Duration | None = None
-    """Think time between two turns, as 2s."""
-    continue_probability: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Chance of another turn after each."""
+    """Think time from an answer to the next turn, as 2s; none when unset."""
+    continue_probability: Annotated[float, Field(ge=0, le=0.99)] | None = None
+    """Chance of another turn after each, instead of mean; 1,000 turns at most."""
+
+    @property
+    def several(self) -> bool:
+        """Whether a session may have more than one turn."""
+        return self.mean > 1 or bool(self.continue_probability)
+
+    @property
+    def delay_seconds(self) -> float:
+        """`turnDelay` in seconds."""
+        return parse_duration(self.turn_delay) if self.turn_delay is not None else 0.0
+
+
+def _shortest(lengths: TokenLengths) -> float:
+    """Shortest text of a distribution; a normal one is judged by its mean."""
+    if lengths.values:
+        return min(lengths.values)
+    return lengths.value or lengths.mean or lengths.min or 0
+
+
+def _room_in_system(dataset: Dataset) -> bool:
+    bust, prefix = dataset.prompts.cache_bust, dataset.prefix_prompts
+    if prefix is None or prefix.shared_system_length is None or not bust.goes_to_system:
+        return True
+    return prefix.shared_system_length > bust.tokens
+
+
+def _room_in_question(dataset: Dataset) -> bool:
+    bust = dataset.prompts.cache_bust
+    if bust.goes_to_system and dataset.has_system:
+        return True
+    return bust.tokens == 0 or _shortest(dataset.prompts.input_lengths) > bust.tokens
+
+
+_BUST = "self.prompts.cacheBust"
+_TARGET = f"{_BUST}.target"
+_HAS_TARGET = f"has(self.prompts) && has({_BUST}) && has({_TARGET})"
 
 
 class Dataset(Model):
     """The prompts."""
+
+    RULES = (
+        Rule(
+            field="prompts",
+            holds=lambda dataset: (
+                dataset.type != "synthetic"
+                or dataset.prompts.cache_bust.target != "warmup_isolation_system"
+                or dataset.has_system
+            ),
+            cel=f"!({_HAS_TARGET}) || {_TARGET} != 'warmup_isolation_system' || "
+            "(has(self.type) && self.type != 'synthetic') || (has(self.prefixPrompts) && "
+            f"{given(*(f'prefixPrompts.{field}' for field in SYSTEM_FIELDS))} > 0)",
+            message="warmup_isolation_system marks a system message, and these prompts have none; "
+            "set prefixPrompts.sharedSystemLength or systemPrompt, or use "
+            "warmup_isolation_first_turn",
+        ),
+        Rule(
+            field="prefixPrompts",
+            holds=_room_in_system,
+            cel=f"!({_HAS_TARGET}) || !has(self.prefixPrompts) || "
+            "!has(self.prefixPrompts.sharedSystemLength) || "
+            f"(has({_BUST}.carrier) && {_BUST}.carrier == 'salt') || "
+            f"!({_TARGET} in {list(_SYSTEM_TARGETS)}) || "
+            "self.prefixPrompts.sharedSystemLength > "
+            f"({_TARGET} in {list(names.ISOLATION_TARGETS)} ? {names.MARKER_TOKENS['warmup']} : "
+            f"{names.MARKER_TOKENS['rid']})",
+            message="sharedSystemLength has no room for the marker of cacheBust, which takes up to "
+            f"{names.MARKER_TOKENS['rid']} tokens of it; make it longer",
+        ),
+        Rule(
+            field="prompts",
+            holds=_room_in_question,
+            message="isl has no room for the marker of cacheBust, which takes up to "
+            f"{names.MARKER_TOKENS['rid']} tokens of a first question; make it longer",
+        ),
+    )
 
     type: Literal["synthetic", "file", "trace"] = "synthetic"
     """Where the prompts come from."""
@@ -231,3 +186,20 @@ class Dataset(Model):
     """Sessions of several turns."""
     seed: Annotated[int, Field(ge=0, le=MAX_INT32)] = 0
     """The same seed gives the same prompts, for any number of workers."""
+
+    @property
+    def has_system(self) -> bool:
+        """Whether conversations begin with a system message."""
+        return self.prefix_prompts is not None and self.prefix_prompts.has_system
+
+    @property
+    def has_context(self) -> bool:
+        """Whether a context stands before the first question."""
+        return (
+            self.prefix_prompts is not None and self.prefix_prompts.user_context_length is not None
+        )
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether a session may have more than one turn."""
+        return self.turns is not None and self.turns.several

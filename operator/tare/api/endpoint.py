@@ -54,7 +54,8 @@ _CLIENT_BODY = ("max_completion_tokens", "max_tokens", "messages", "model", "n",
 """Body fields that the workload decides on."""
 _NO_RESET: dict[Server, str] = {
     "dynamo": "Dynamo has no reset route from 1.6 on: name its engines as the target of the run "
-    "(urls, or their own Service) with server: vllm or sglang, or set resetKvCache: false",
+    "(urls, or their own Service) with server: vllm or sglang, or as resetKvCache.target with the "
+    "engines' own route as path, or set resetKvCache: false",
     "trtllm": "TensorRT-LLM has no reset route: set resetKvCache: false, or give the path of a "
     "build that has one as resetKvCache.path",
 }
@@ -168,10 +169,23 @@ def _names_servers(url: str) -> bool:
 
 
 def _can_reset(server: Server, endpoint: Endpoint) -> bool:
-    """Whether a reset that is asked for exists on `server`; an own path helps TensorRT-LLM only."""
+    """Whether a reset that is asked for exists on `server`.
+
+    An own path helps TensorRT-LLM; Dynamo's is for its engines, so they must be named as well.
+    """
     if endpoint.server != server or endpoint.reset is None:
         return True
-    return server == "trtllm" and getattr(endpoint.reset_kv_cache, "path", None) is not None
+    if getattr(endpoint.reset_kv_cache, "path", None) is None:
+        return False
+    return server == "trtllm" or endpoint.reset.target is not None
+
+
+def _knows_pods(hook: str, endpoint: Endpoint) -> bool:
+    """Whether ports alone, if they are a hook's target, are those of known pods."""
+    settings = getattr(endpoint, hook)
+    target = settings.target if settings is not None else None
+    alone = target is not None and not (target.service or target.selector or target.urls)
+    return endpoint.service is not None or not alone
 
 
 class Endpoint(Model):
@@ -247,6 +261,33 @@ class Endpoint(Model):
         *(
             Rule(field="resetKvCache", holds=partial(_can_reset, server), message=advice)
             for server, advice in _NO_RESET.items()
+        ),
+        Rule(
+            field="resetKvCache",
+            holds=lambda endpoint: (
+                endpoint.server in ("vllm", "generic")
+                or not getattr(endpoint.reset_kv_cache, "reset_external", False)
+            ),
+            message="resetExternal is a switch of vLLM: remove it, or give the server's own route "
+            "as resetKvCache.path",
+        ),
+        Rule(
+            field="serverProfiler",
+            holds=lambda endpoint: (
+                endpoint.server == "vllm"
+                or getattr(endpoint.server_profiler, "max_iterations", None) is None
+            ),
+            message="maxIterations is a field of vLLM: set server: vllm, or write the server's "
+            "own limit in startBody, as num_steps: 5 for SGLang",
+        ),
+        *(
+            Rule(
+                field=name,
+                holds=partial(_knows_pods, attribute),
+                message="ports alone are ports of a Service's pods, and the endpoint is given by "
+                "URL: name the engines by service, selector or urls",
+            )
+            for name, attribute in (("resetKvCache", "reset"), ("serverProfiler", "profiler"))
         ),
     )
 

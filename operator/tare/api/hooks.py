@@ -7,8 +7,9 @@ that depend on the server. The defaults are those of reference "Benchmark Contro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -32,6 +33,7 @@ __all__ = [
     "HookTarget",
     "OnFailure",
     "ProfilerSetting",
+    "ResetAt",
     "ResetKvCache",
     "ResetKvCacheOptions",
     "ResetSetting",
@@ -44,6 +46,7 @@ __all__ = [
 
 Server = Literal["vllm", "sglang", "trtllm", "dynamo", "generic"]
 OnFailure = Literal["Fail", "Continue"]
+ResetAt = Literal["CellStart", "BeforeProfiling", "Both"]
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
 
@@ -61,6 +64,12 @@ def _path_rule(field: str, attribute: str) -> Rule:
     )
 
 
+def _names_engines(target: HookTarget) -> bool:
+    named = (target.service, target.selector, target.urls)
+    count = sum(each is not None for each in named)
+    return count == 1 or (count == 0 and target.ports is not None)
+
+
 class HookService(Model):
     """A Service in the run's namespace."""
 
@@ -71,8 +80,32 @@ class HookService(Model):
 class HookTarget(Model):
     """Where the calls go instead of to the replicas of the load's target.
 
-    For engines behind a router, or data-parallel ranks with a port each.
+    For engines behind a router, or data-parallel ranks with a port each: `ports` alone are ports of
+    the pods that the load goes to.
     """
+
+    RULES = (
+        Rule(
+            holds=_names_engines,
+            message="name the engines by one of service, selector and urls, or give ports of the "
+            "pods that the load goes to",
+        ),
+        Rule(
+            field="ports",
+            holds=lambda target: target.urls is None or target.ports is None,
+            message="urls name their ports themselves; remove ports",
+        ),
+        Rule(
+            field="ports",
+            holds=lambda target: target.selector is None or target.ports is not None,
+            message="a selector names pods without a port; add ports",
+        ),
+        Rule(
+            field="ports",
+            holds=lambda target: len(set(target.ports or ())) == len(target.ports or ()),
+            message="every port stands once; remove the second one",
+        ),
+    )
 
     service: HookService | None = None
     """A Service whose pods are the engines."""
@@ -103,7 +136,7 @@ class ResetKvCacheOptions(Model):
     """Limit of one POST; 30 when unset."""
     max_retry_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
     """How long a busy or unreachable server is tried again; 60 when unset, 0 tries once."""
-    at: Literal["CellStart", "BeforeProfiling", "Both"] = "CellStart"
+    at: ResetAt = "CellStart"
     """When: before the warm-up, after it, or both."""
     reset_external: bool = False
     """Also empty the caches behind the server's KV connector (vLLM)."""
@@ -132,9 +165,9 @@ class ServerProfilerOptions(Model):
     max_seconds: Seconds | None = None
     """Stop the profiler after this time at the latest."""
     max_iterations: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Engine steps that are recorded (vLLM)."""
+    """Engine steps that are recorded (vLLM: `max_iterations` in the body of the start)."""
     start_body: FreeForm | None = None
-    """JSON body of the start."""
+    """JSON body of the start; what it says goes before what Tare would write."""
     target: HookTarget | None = None
     """Other servers than the replicas that the load goes to."""
 
@@ -162,9 +195,23 @@ class ResetKvCache:
     """The reset as the operator carries it out."""
 
     path: str
+    """With the query that empties the external cache too, where that is asked for."""
     timeout_seconds: float
     max_retry_seconds: float
     on_failure: OnFailure
+    at: ResetAt = "CellStart"
+    external: bool = False
+    target: HookTarget | None = None
+
+    @property
+    def at_start(self) -> bool:
+        """Before the first gate of a trial."""
+        return self.at != "BeforeProfiling"
+
+    @property
+    def before_profiling(self) -> bool:
+        """Before a profiling phase that a warm-up precedes, or that is the first of all."""
+        return self.at != "CellStart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,10 +222,16 @@ class ServerProfiler:
     stop_path: str
     timeout_seconds: float
     stop_timeout_seconds: float
+    max_seconds: float | None = None
+    target: HookTarget | None = None
+    start_body: Mapping[str, Any] = field(default_factory=dict)
+    """With `max_iterations` in it; nothing is sent when it is empty."""
 
 
 _RESET_PATHS: dict[Server, str] = {"sglang": "/flush_cache"}
 _RESET_PATH = "/reset_prefix_cache"
+_EXTERNAL = "reset_external=true"
+"""vLLM PR 27170: https://github.com/vllm-project/vllm/pull/27170"""
 _START_PATH, _STOP_PATH = "/start_profile", "/stop_profile"
 _TIMEOUT_SECONDS = 30.0
 _MAX_RETRY_SECONDS = 60.0
@@ -191,13 +244,19 @@ def resolve_reset(setting: bool | ResetKvCacheOptions, server: Server) -> ResetK
     if setting is False:
         return None
     options = ResetKvCacheOptions() if setting is True else setting
+    path = options.path or _RESET_PATHS.get(server, _RESET_PATH)
+    if options.reset_external and _EXTERNAL not in path:
+        path += f"{'&' if '?' in path else '?'}{_EXTERNAL}"
     return ResetKvCache(
-        path=options.path or _RESET_PATHS.get(server, _RESET_PATH),
+        path=path,
         timeout_seconds=options.timeout_seconds or _TIMEOUT_SECONDS,
         max_retry_seconds=_MAX_RETRY_SECONDS
         if options.max_retry_seconds is None
         else options.max_retry_seconds,
         on_failure=options.on_failure,
+        at=options.at,
+        external=_EXTERNAL in path,
+        target=options.target,
     )
 
 
@@ -210,9 +269,14 @@ def resolve_profiler(setting: bool | ServerProfilerOptions) -> ServerProfiler | 
         return None
     options = ServerProfilerOptions() if setting is True else setting
     timeout = options.timeout_seconds
+    steps = options.max_iterations
+    limit = {} if steps is None else {"max_iterations": steps}
     return ServerProfiler(
         start_path=options.start_path or _START_PATH,
         stop_path=options.stop_path or _STOP_PATH,
         timeout_seconds=timeout or _TIMEOUT_SECONDS,
         stop_timeout_seconds=options.stop_timeout_seconds or timeout or _STOP_TIMEOUT_SECONDS,
+        max_seconds=options.max_seconds,
+        target=options.target,
+        start_body={**limit, **(options.start_body or {})},
     )

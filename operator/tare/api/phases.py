@@ -13,7 +13,9 @@ __all__ = ["Phase", "Ramp"]
 
 _OPEN_LOOPS = ("constant", "poisson", "gamma")
 """Types whose sends follow a rate, whatever the server does."""
-_ONLY_CLOSED = "concurrency is for type: concurrency; bound an open loop with maxConcurrency"
+_CLOSED_LOOPS = ("concurrency", "sessions")
+"""Types whose sends follow the answers."""
+_ONLY_CLOSED = "concurrency is for closed loops; bound an open loop with maxConcurrency"
 
 Requests = Annotated[int, Field(ge=1, le=1_000_000_000)]
 InFlight = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -49,7 +51,7 @@ class Ramp(Model):
 
 def _starts_below(phase: Phase) -> bool:
     """Whether a ramp goes upwards."""
-    full = phase.concurrency if phase.type == "concurrency" else phase.rate
+    full = phase.concurrency if phase.type in _CLOSED_LOOPS else phase.rate
     start = phase.ramp.start if phase.ramp is not None else None
     return start is None or full is None or start < full
 
@@ -59,20 +61,38 @@ class Phase(Model):
 
     RULES = (
         Rule(
-            holds=lambda phase: phase.requests is not None or phase.duration_seconds is not None,
-            cel="has(self.requests) || has(self.durationSeconds)",
-            message="a phase needs an end: add requests, durationSeconds or both",
+            holds=lambda phase: (
+                phase.requests is not None
+                or phase.sessions is not None
+                or phase.duration_seconds is not None
+            ),
+            cel="has(self.requests) || has(self.sessions) || has(self.durationSeconds)",
+            message="a phase needs an end: add requests, durationSeconds or both; type: sessions "
+            "ends by sessions instead of requests",
+        ),
+        Rule(
+            field="sessions",
+            holds=lambda phase: phase.sessions is None or phase.type == "sessions",
+            cel="!has(self.sessions) || self.type == 'sessions'",
+            message="only type: sessions counts its sessions; use requests",
+        ),
+        Rule(
+            field="requests",
+            holds=lambda phase: phase.requests is None or phase.type != "sessions",
+            cel="!has(self.requests) || self.type != 'sessions'",
+            message="type: sessions ends with whole sessions; use sessions",
         ),
         Rule(
             field="concurrency",
-            holds=lambda phase: phase.type != "concurrency" or phase.concurrency is not None,
-            cel="self.type != 'concurrency' || has(self.concurrency)",
-            message="type: concurrency needs concurrency, the number of requests in flight",
+            holds=lambda phase: phase.type not in _CLOSED_LOOPS or phase.concurrency is not None,
+            cel=f"!(self.type in {list(_CLOSED_LOOPS)}) || has(self.concurrency)",
+            message="a closed loop (concurrency, sessions) needs concurrency, the number of "
+            "requests in flight or of open sessions",
         ),
         Rule(
             field="concurrency",
-            holds=lambda phase: phase.type == "concurrency" or phase.concurrency is None,
-            cel="self.type == 'concurrency' || !has(self.concurrency)",
+            holds=lambda phase: phase.type in _CLOSED_LOOPS or phase.concurrency is None,
+            cel=f"self.type in {list(_CLOSED_LOOPS)} || !has(self.concurrency)",
             message=_ONLY_CLOSED,
         ),
         Rule(
@@ -83,15 +103,15 @@ class Phase(Model):
         ),
         Rule(
             field="rate",
-            holds=lambda phase: phase.type != "concurrency" or phase.rate is None,
-            cel="self.type != 'concurrency' || !has(self.rate)",
+            holds=lambda phase: phase.type not in _CLOSED_LOOPS or phase.rate is None,
+            cel=f"!(self.type in {list(_CLOSED_LOOPS)}) || !has(self.rate)",
             message="rate has no meaning in a closed loop; remove it, or use type: constant",
         ),
         Rule(
             field="maxConcurrency",
-            holds=lambda phase: phase.type != "concurrency" or phase.max_concurrency is None,
-            cel="self.type != 'concurrency' || !has(self.maxConcurrency)",
-            message="maxConcurrency bounds an open loop; with type: concurrency set concurrency",
+            holds=lambda phase: phase.type not in _CLOSED_LOOPS or phase.max_concurrency is None,
+            cel=f"!(self.type in {list(_CLOSED_LOOPS)}) || !has(self.maxConcurrency)",
+            message="maxConcurrency bounds an open loop; in a closed loop set concurrency",
         ),
         Rule(
             field="smoothness",
@@ -103,7 +123,7 @@ class Phase(Model):
         Rule(
             field="ramp",
             holds=_starts_below,
-            cel="!has(self.ramp) || !has(self.ramp.from) || (self.type == 'concurrency' "
+            cel=f"!has(self.ramp) || !has(self.ramp.from) || (self.type in {list(_CLOSED_LOOPS)} "
             "? !has(self.concurrency) || self.ramp.from < double(self.concurrency) "
             ": !has(self.rate) || self.ramp.from < self.rate)",
             message="a ramp goes up: set from below the phase's rate or concurrency",
@@ -138,11 +158,12 @@ class Phase(Model):
     ]
     """How requests arrive. concurrency: a closed loop, always that many in flight.
 
+    sessions: a closed loop of whole sessions, with the turns and pauses of dataset.turns.
     constant, poisson, gamma: open loops at a rate, with gaps that are equal, exponentially
     distributed, or gamma-distributed. The seed of the dataset fixes them.
     """
     concurrency: InFlight | None = None
-    """Requests in flight over all workers (closed loop)."""
+    """Requests in flight, or sessions open, over all workers (closed loops)."""
     rate: Rate | None = None
     """Requests per second over all workers (open loop)."""
     max_concurrency: InFlight | None = None
@@ -153,6 +174,8 @@ class Phase(Model):
     """Begin with less and go up to the full rate or concurrency."""
     requests: Requests | None = None
     """End after this many requests over all workers."""
+    sessions: Requests | None = None
+    """End after this many sessions over all workers; each of their turns is a request."""
     duration_seconds: Seconds | None = None
     """End sending after this time."""
     grace_period_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30

@@ -64,6 +64,7 @@ class Reason(StrEnum):
     CANCELLED = "Cancelled"
     CELLS_FAILED = "CellsFailed"
     CLIENT_SATURATED = "ClientSaturated"
+    CONFIG_MAP_MISSING = "ConfigMapMissing"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     EMPTY_OUTPUT = "EmptyOutput"
     FINISHED = "Finished"

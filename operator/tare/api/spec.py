@@ -10,12 +10,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tare.api import names
 from tare.api.dataset import Dataset
 from tare.api.endpoint import Endpoint  # noqa: TC001 - read by pydantic
 from tare.api.fields import ATOMIC, MAX_INT32, DnsName, FreeForm, Model, QueueName, Rule
 from tare.api.goals import Cost, Goal, Goodput, StopOn  # noqa: TC001 - read by pydantic
 from tare.api.metrics import COST_METRICS, GOODPUT_RATES, NEEDS_STREAMING
 from tare.api.phases import Phase  # noqa: TC001 - read by pydantic
+from tare.api.prefixes import SYSTEM_FIELDS
 from tare.api.sweep import Sweep, Trials
 from tare.api.workers import Workers
 
@@ -41,6 +43,33 @@ def _goal_in_cel(metrics: tuple[str, ...]) -> str:
     return f"(has(self.goals) && self.goals.exists(g, g.metric in {list(metrics)}))"
 
 
+def _isolates(spec: BenchmarkRunSpec) -> bool:
+    return spec.dataset.prompts.cache_bust.isolates_warmup
+
+
+def _is_there(*path: str) -> str:
+    """Write in CEL that a field is given, and every object around it."""
+    steps = ["self", *path]
+    return " && ".join(f"has({'.'.join(steps[:end])})" for end in range(2, len(steps) + 1))
+
+
+_TARGET = ("dataset", "prompts", "cacheBust", "target")
+_ISOLATES = (
+    f"({_is_there(*_TARGET)} && self.{'.'.join(_TARGET)} in {list(names.ISOLATION_TARGETS)})"
+)
+_COMPLETIONS = "(has(self.endpoint.type) && self.endpoint.type == 'completions')"
+_PREFIX = ("dataset", "prefixPrompts")
+_MESSAGES = " || ".join(
+    f"({_is_there(*_PREFIX, field)})" for field in (*SYSTEM_FIELDS, "userContextLength")
+)
+_TURNS = ("dataset", "turns")
+_SEVERAL_TURNS = (
+    f"(({_is_there(*_TURNS, 'mean')} && self.dataset.turns.mean > 1.0) || "
+    f"({_is_there(*_TURNS, 'continueProbability')} && "
+    "self.dataset.turns.continueProbability > 0.0))"
+)
+
+
 class BenchmarkRunSpec(Model):
     """What to measure. Frozen once the run has started, but for suspend, cancel and deadlines."""
 
@@ -56,6 +85,59 @@ class BenchmarkRunSpec(Model):
             holds=lambda spec: len(set(_names(spec))) == len(spec.phases),
             cel="self.phases.all(p, self.phases.exists_one(q, q.name == p.name))",
             message="two phases have the same name; give each its own",
+        ),
+        Rule(
+            field="phases",
+            holds=lambda spec: (
+                not _isolates(spec) or any(phase.kind == "warmup" for phase in spec.phases)
+            ),
+            cel=f"!{_ISOLATES} || self.phases.exists(p, p.kind == 'warmup')",
+            message="cacheBust isolates a warm-up that is not there; add a phase of kind: warmup, "
+            "or use target: none",
+        ),
+        Rule(
+            field="phases",
+            holds=lambda spec: (
+                not _isolates(spec) or all(phase.type != "agenticReplay" for phase in spec.phases)
+            ),
+            cel=f"!{_ISOLATES} || !self.phases.exists(p, p.type == 'agenticReplay')",
+            message="sessions of agenticReplay go on from warm-up to profiling, and would take the "
+            "warm-up's marker along; use cacheBust target: none, system_* or first_turn_*",
+        ),
+        Rule(
+            field="dataset",
+            holds=lambda spec: (
+                spec.endpoint.type != "completions"
+                or not (spec.dataset.has_system or spec.dataset.has_context)
+            ),
+            cel=f"!{_COMPLETIONS} || !({_MESSAGES})",
+            message="a completion has no messages for a system prompt or a user context; share a "
+            "prefix by poolSize: 1 and poolLength, or use endpoint.type: chat",
+        ),
+        Rule(
+            field="dataset",
+            holds=lambda spec: spec.endpoint.type != "completions" or not spec.dataset.has_turns,
+            cel=f"!{_COMPLETIONS} || !{_SEVERAL_TURNS}",
+            message="a completion has one turn; remove turns, or use endpoint.type: chat",
+        ),
+        Rule(
+            field="phases",
+            holds=lambda spec: (
+                not spec.dataset.has_turns or all(phase.type == "sessions" for phase in spec.phases)
+            ),
+            cel=f"!{_SEVERAL_TURNS} || self.phases.all(p, p.type == 'sessions')",
+            message="the other turns of a session follow its answers; with dataset.turns "
+            "every phase has type: sessions",
+        ),
+        Rule(
+            field="dataset",
+            holds=lambda spec: (
+                spec.dataset.prompts.cache_bust.target == "none"
+                or spec.dataset.prompts.cache_bust.carrier == "text"
+                or "cache_salt" not in spec.endpoint.extra_body
+            ),
+            message="cacheBust carrier: salt writes cache_salt, which endpoint.extraBody sets too; "
+            "remove one of the two",
         ),
         Rule(
             field="goals",

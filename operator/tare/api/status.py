@@ -27,6 +27,7 @@ __all__ = [
     "Current",
     "Headlines",
     "ProfilerMark",
+    "ProfilingResetMark",
     "Progress",
     "ReplicaRow",
     "ResetMark",
@@ -162,12 +163,19 @@ class ReplicaRow(StatusModel):
 
 
 class ResetMark(StatusModel):
-    """What is known about the cache at the start of the attempt."""
+    """What is known about the cache after a reset."""
 
     state: Annotated[str, StringConstraints(max_length=32)]
-    """Off, Confirmed or Unverified."""
+    """Off, Proven, Confirmed, Unverified or Incomplete."""
     message: Text | None = None
     """Which replica said what."""
+
+
+class ProfilingResetMark(ResetMark):
+    """What is known about the cache where profiling began."""
+
+    phase: int
+    """Index of the profiling phase that the reset came before."""
 
 
 class ProfilerMark(StatusModel):
@@ -179,6 +187,8 @@ class ProfilerMark(StatusModel):
     """Index of the profiling phase that it covers."""
     message: Text | None = None
     """Which replica said what."""
+    started_at: float | None = None
+    """Epoch seconds of its start; maxSeconds counts from here."""
 
 
 class CellVerdict(StatusModel):
@@ -217,8 +227,20 @@ class Current(StatusModel):
         tuple[ReplicaRow, ...], Field(max_length=_REPLICAS, json_schema_extra=ATOMIC)
     ] = ()
     """Replicas before the reset; the same after the drain, or the cell is invalid."""
+    reset_servers: (
+        Annotated[tuple[ReplicaRow, ...], Field(max_length=_REPLICAS, json_schema_extra=ATOMIC)]
+        | None
+    ) = None
+    """Servers that are reset, where the reset has a target of its own."""
+    profiler_servers: (
+        Annotated[tuple[ReplicaRow, ...], Field(max_length=_REPLICAS, json_schema_extra=ATOMIC)]
+        | None
+    ) = None
+    """Servers that are profiled, where the profiler has a target of its own."""
     reset: ResetMark | None = None
     """Outcome of the reset."""
+    reset_before_profiling: ProfilingResetMark | None = None
+    """Outcome of the last reset between warm-up and profiling."""
     profiler: ProfilerMark | None = None
     """State of the server's profiler."""
     verdict: CellVerdict | None = None

@@ -46,60 +46,13 @@ def _on(value: Any) -> bool:
     return value is not False
 
 
-def _more_than_one_turn(turns: Any) -> bool:
-    return turns not in ({}, {"mean": 1}, {"mean": 1.0})
-
-
-_TARGET = "remove target and name the engines themselves as the endpoint's service or urls"
-
 UNBUILT: tuple[Unbuilt, ...] = (
-    Unbuilt(
-        path="endpoint.resetKvCache.at",
-        advice="use CellStart; to measure a cold server leave the warm-up phase out",
-        refuses=_other_than("CellStart"),
-    ),
-    Unbuilt(
-        path="endpoint.resetKvCache.resetExternal",
-        advice="remove it, or write path: /reset_prefix_cache?reset_external=true",
-        refuses=_on,
-    ),
-    Unbuilt(path="endpoint.resetKvCache.target", advice=_TARGET),
-    Unbuilt(path="endpoint.serverProfiler.target", advice=_TARGET),
-    Unbuilt(path="endpoint.serverProfiler.startBody", advice="remove it; a start has no body"),
-    Unbuilt(
-        path="endpoint.serverProfiler.maxSeconds",
-        advice="remove it and bound the phase with durationSeconds",
-    ),
-    Unbuilt(
-        path="endpoint.serverProfiler.maxIterations",
-        advice="remove it, or limit the iterations in the server's own profiler settings",
-    ),
     Unbuilt(path="dataset.type", advice="use synthetic", refuses=_other_than("synthetic")),
     Unbuilt(
-        path="dataset.prompts.cacheBust.target",
-        advice="use none; prompts differ from each other anyway",
-        refuses=_other_than("none"),
-    ),
-    Unbuilt(
-        path="dataset.prompts.cacheBust.scope",
-        advice="remove it; there is no marker that could have a scope",
-        refuses=_other_than("Trajectory"),
-    ),
-    Unbuilt(
-        path="dataset.prompts.cacheBust.carrier",
-        advice="remove it; there is no marker that could be carried",
-        refuses=_other_than("text"),
-    ),
-    Unbuilt(path="dataset.prefixPrompts", advice="remove it; prompts share no prefix"),
-    Unbuilt(
-        path="dataset.turns",
-        advice="remove it; every session has one turn",
-        refuses=_more_than_one_turn,
-    ),
-    Unbuilt(
         path="phases[].type",
-        advice="use concurrency (closed loop), or constant, poisson or gamma (open loops)",
-        refuses=_other_than("concurrency", "constant", "poisson", "gamma"),
+        advice="use concurrency or sessions (closed loops), or constant, poisson or gamma (open "
+        "loops)",
+        refuses=_other_than("concurrency", "sessions", "constant", "poisson", "gamma"),
     ),
     Unbuilt(
         path="phases[].seamless",

@@ -13,7 +13,9 @@ from tare.telemetry.overriding import override
 
 __all__ = ["command", "render"]
 
-_HEAD = "# Written by `make generate` from the models in operator/tare/api; changes here are lost.\n"
+_HEAD = (
+    "# Written by `make generate` from the models in operator/tare/api; changes here are lost.\n"
+)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -13,7 +13,7 @@ import click
 from tare.api import names
 from tare.cli.exits import Exit
 from tare.cli.manifests import ManifestError, read_documents
-from tare.decide.acceptance import Accepted, accept
+from tare.decide.acceptance import Accepted, accept, warnings_of
 from tare.net.allowlist import AllowList
 
 __all__ = ["command"]
@@ -69,6 +69,8 @@ def _report(run: Any) -> bool:
     name = run["metadata"].get("name") or run["metadata"]["generateName"]
     cells, trials = len(outcome.cells), outcome.spec.trials.count
     click.echo(f"{name}: valid, {_count(cells, 'cell')} x {_count(trials, 'trial')}")
+    for warning in warnings_of(outcome.cells):
+        click.echo(f"{name}: warning: {warning}")
     return True
 
 

@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from tare.api.problems import Problem, check_manifest, check_spec
 from tare.api.spec import BenchmarkRunSpec
+from tare.api.warnings import find_warnings
 from tare.decide.records import Cell
 from tare.net.origin import BadUrlError
 from tare.plan.sweep import Point, SweepError, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tare.api.endpoint import Endpoint, ServiceTarget
     from tare.net.allowlist import AllowList
 
-__all__ = ["MAX_PROBLEMS", "Accepted", "Refused", "accept"]
+__all__ = ["MAX_PROBLEMS", "Accepted", "Refused", "accept", "warnings_of"]
 
 MAX_PROBLEMS = 20
 """Problems that are reported; a sweep repeats one mistake in hundreds of cells."""
+_NAMED = 5
 _PHASE = re.compile(r"^spec\.phases\[(\d+)\]")
 _SPEC = "spec."
 
@@ -68,9 +70,26 @@ def accept(manifest: Any, *, allow_targets: AllowList) -> Accepted | Refused:
         return _refuse(problems)
     namespace = (manifest.get("metadata") or {}).get("namespace") or "default"
     problems += _foreign_targets(spec.endpoint, namespace, allow_targets)
-    cells, found = _cells(document)
+    cells, found = _cells(document, allow_targets, told=problems)
     problems += found
     return _refuse(problems) if problems else Accepted(spec=spec, cells=cells, document=document)
+
+
+def warnings_of(cells: Iterable[Cell]) -> tuple[str, ...]:
+    """Return what the cells may not mean, each sentence once with the cells that it is about."""
+    about: dict[str, list[Cell]] = {}
+    for cell in cells:
+        for warning in find_warnings(cell.spec):
+            about.setdefault(warning, []).append(cell)
+    return tuple(f"{text}{_about(found)}" for text, found in about.items())
+
+
+def _about(cells: Sequence[Cell]) -> str:
+    """Name the cells of a sweep, some of them if they are many."""
+    if not cells[0].overrides:
+        return ""
+    rest = f" and {len(cells) - _NAMED} more" if len(cells) > _NAMED else ""
+    return f" (cell {', '.join(str(cell.index) for cell in cells[:_NAMED])}{rest})"
 
 
 def _refuse(problems: Iterable[Problem]) -> Refused:
@@ -82,19 +101,34 @@ def _foreign_targets(endpoint: Endpoint, namespace: str, allowed: AllowList) -> 
     """Find targets that only the operator's allow-list can permit, and it does not."""
     if endpoint.service is not None:
         yield from _foreign_service(endpoint.service, namespace, allowed)
-    for index, url in enumerate(endpoint.given_urls):
-        path = "spec.endpoint.url" if endpoint.url is not None else f"spec.endpoint.urls[{index}]"
+    path = "spec.endpoint.url" if endpoint.url is not None else "spec.endpoint.urls[{}]"
+    yield from _foreign_urls(endpoint.given_urls, path, allowed)
+    yield from _foreign_engines(endpoint, allowed)
+
+
+def _foreign_engines(endpoint: Endpoint, allowed: AllowList) -> Iterator[Problem]:
+    """The same for URLs that hooks are sent to."""
+    for name, hook in (("resetKvCache", endpoint.reset), ("serverProfiler", endpoint.profiler)):
+        if hook is not None and hook.target is not None:
+            path = f"spec.endpoint.{name}.target.urls[{{}}]"
+            yield from _foreign_urls(hook.target.urls or (), path, allowed)
+
+
+def _foreign_urls(urls: Iterable[str], path: str, allowed: AllowList) -> Iterator[Problem]:
+    """Find URLs that are not allowed; `path` gets the number of each."""
+    for index, url in enumerate(urls):
+        here = path.format(index)
         try:
             permitted = allowed.allows(url)
         except BadUrlError as error:
-            yield Problem(path=path, value=url, message=str(error))
+            yield Problem(path=here, value=url, message=str(error))
             continue
         if not permitted:
             message = (
                 f"'{url}' is not on the operator's allow-list; name a Service of the run's "
                 "namespace, or have the operator's owner allow it"
             )
-            yield Problem(path=path, value=url, message=message)
+            yield Problem(path=here, value=url, message=message)
 
 
 def _foreign_service(
@@ -111,7 +145,9 @@ def _foreign_service(
     yield Problem(path="spec.endpoint.service.namespace", value=theirs, message=message)
 
 
-def _cells(document: dict[str, Any]) -> tuple[tuple[Cell, ...], tuple[Problem, ...]]:
+def _cells(
+    document: dict[str, Any], allowed: AllowList, *, told: Sequence[Problem]
+) -> tuple[tuple[Cell, ...], tuple[Problem, ...]]:
     """Resolve every point of the sweep and check its spec as if it were a run's own."""
     try:
         points = expand(document)
@@ -122,6 +158,9 @@ def _cells(document: dict[str, Any]) -> tuple[tuple[Cell, ...], tuple[Problem, .
     problems: list[Problem] = []
     for point in points:
         spec, found = check_spec(point.spec)
+        if spec is not None:
+            engines = _foreign_engines(spec.endpoint, allowed)
+            found = tuple(problem for problem in engines if problem not in told)
         problems += [_in_sweep(document, point, problem) for problem in found]
         if spec is not None:
             cells.append(

@@ -92,6 +92,8 @@ class Decision:
     """Attempts whose workers are wanted; those of others are sent home and forgotten."""
     events: tuple[Event, ...] = ()
     """Posted after the status write succeeded."""
+    again_in: float | None = None
+    """Seconds after which a pass is due whatever happens; None leaves it to the driver's tick."""
     owns_target: bool = True
     """False once nothing more is sent to the target: suspended, or at the end."""
     finished: bool = False

@@ -14,20 +14,48 @@ from typing import TYPE_CHECKING, Any
 from tare.api.reasons import CellState, Reason
 from tare.api.status import MESSAGE_LIMIT
 from tare.decide.children import TrialKey
-from tare.measure.hooks import Replica
+from tare.measure.hooks import Replica, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Attempt", "ProfilerMark", "ProfilerState", "ResetMark", "ResetState", "Verdict"]
+__all__ = [
+    "Attempt",
+    "ProfilerMark",
+    "ProfilerState",
+    "ResetMark",
+    "ResetState",
+    "Verdict",
+    "weakest",
+]
 
 
 class ResetState(StrEnum):
-    """What is known about the cache at the first gate."""
+    """What is known about the cache after a reset."""
 
     OFF = "Off"
+    PROVEN = "Proven"
+    """On every replica a prompt found its tokens before the reset and none after it."""
     CONFIRMED = "Confirmed"
+    """Every replica said that it was done."""
     UNVERIFIED = "Unverified"
+    INCOMPLETE = "Incomplete"
+    """A replica still found tokens from before the reset."""
+
+
+_WEAKEST_FIRST = (
+    ResetState.INCOMPLETE,
+    ResetState.UNVERIFIED,
+    ResetState.OFF,
+    ResetState.CONFIRMED,
+    ResetState.PROVEN,
+)
+
+
+def weakest(states: Iterable[str]) -> ResetState:
+    """Return the state that promises least; Off when there is none."""
+    found = set(states)
+    return next((state for state in _WEAKEST_FIRST if state in found), ResetState.OFF)
 
 
 class ProfilerState(StrEnum):
@@ -46,10 +74,12 @@ class ProfilerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetMark:
-    """Outcome of the reset of this attempt."""
+    """Outcome of a reset of this attempt."""
 
     state: ResetState
     message: str = ""
+    phase: int = -1
+    """Index of the phase that it came before; -1 for the one before the first gate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +90,8 @@ class ProfilerMark:
     phase: int
     """Index of the profiling phase that it covers."""
     message: str = ""
+    started: float | None = None
+    """Epoch seconds at which every start was answered; `maxSeconds` counts from here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +122,13 @@ class Attempt:
     """Attempts at this trial that were lost by a fault (not by an operator restart)."""
     replicas: tuple[Replica, ...] | None = None
     """The target's replicas before the reset; must be the same after the drain."""
+    reset_servers: tuple[Replica, ...] | None = None
+    """Servers that are reset, where they are not the replicas."""
+    profiler_servers: tuple[Replica, ...] | None = None
+    """Servers that are profiled, where they are not the replicas."""
     reset: ResetMark | None = None
+    before_profiling: ResetMark | None = None
+    """The last reset between warm-up and profiling; the state is the weakest of all such."""
     profiler: ProfilerMark | None = None
     verdict: Verdict | None = None
 
@@ -98,6 +136,16 @@ class Attempt:
     def may_profile(self) -> bool:
         """A server profiler may be running because of this attempt."""
         return self.profiler is not None and self.profiler.state.may_run
+
+    @property
+    def identity(self) -> tuple[tuple[str, ...], ...]:
+        """The servers of this attempt, as `Replicas.identity` says it."""
+        return identity(self.replicas, self.reset_servers, self.profiler_servers)
+
+    @property
+    def profiled(self) -> tuple[Replica, ...]:
+        """Servers on which the profiler is started and stopped."""
+        return (self.replicas or ()) if self.profiler_servers is None else self.profiler_servers
 
     def next(self, now: float, *, fault: bool) -> Attempt:
         """The attempt after this one at the same trial."""
@@ -115,21 +163,27 @@ class Attempt:
         }
         if self.spawned is not None:
             document["spawnedAt"] = self.spawned
-        if self.replicas is not None:
-            document["replicas"] = [
-                {"uid": r.uid, "name": r.name, "origin": r.origin} for r in self.replicas
-            ]
+        for name, servers in (
+            ("replicas", self.replicas),
+            ("resetServers", self.reset_servers),
+            ("profilerServers", self.profiler_servers),
+        ):
+            if servers is not None:
+                document[name] = [
+                    {"uid": r.uid, "name": r.name, "origin": r.origin} for r in servers
+                ]
         if self.reset:
-            document["reset"] = {
-                "state": self.reset.state,
-                "message": self.reset.message[:MESSAGE_LIMIT],
-            }
+            document["reset"] = _reset_to_json(self.reset)
+        if self.before_profiling:
+            document["resetBeforeProfiling"] = _reset_to_json(self.before_profiling)
         if self.profiler:
             document["profiler"] = {
                 "state": self.profiler.state,
                 "phase": self.profiler.phase,
                 "message": self.profiler.message[:MESSAGE_LIMIT],
             }
+            if self.profiler.started is not None:
+                document["profiler"]["startedAt"] = self.profiler.started
         if self.verdict:
             document["verdict"] = {
                 "state": self.verdict.state,
@@ -146,27 +200,46 @@ class Attempt:
         """Decode `status.current`; None when no attempt is under way."""
         if not document:
             return None
-        replicas = document.get("replicas")
-        reset, profiler = document.get("reset"), document.get("profiler")
-        verdict = document.get("verdict")
+        profiler, verdict = document.get("profiler"), document.get("verdict")
         return cls(
             key=TrialKey(document["cell"], document["trial"], document["attempt"]),
             started=document["startedAt"],
             spawned=document.get("spawnedAt"),
             faults=document.get("faults", 0),
-            replicas=None if replicas is None else tuple(Replica(**r) for r in replicas),
-            reset=ResetMark(state=ResetState(reset["state"]), message=reset.get("message", ""))
-            if reset
-            else None,
+            replicas=_replicas(document.get("replicas")),
+            reset_servers=_replicas(document.get("resetServers")),
+            profiler_servers=_replicas(document.get("profilerServers")),
+            reset=_reset(document.get("reset")),
+            before_profiling=_reset(document.get("resetBeforeProfiling")),
             profiler=ProfilerMark(
                 state=ProfilerState(profiler["state"]),
                 phase=profiler["phase"],
                 message=profiler.get("message", ""),
+                started=profiler.get("startedAt"),
             )
             if profiler
             else None,
             verdict=_verdict(verdict) if verdict else None,
         )
+
+
+def _replicas(rows: Sequence[Mapping[str, Any]] | None) -> tuple[Replica, ...] | None:
+    return None if rows is None else tuple(Replica(**row) for row in rows)
+
+
+def _reset_to_json(mark: ResetMark) -> dict[str, Any]:
+    document = {"state": mark.state, "message": mark.message[:MESSAGE_LIMIT]}
+    return document if mark.phase < 0 else {**document, "phase": mark.phase}
+
+
+def _reset(document: Mapping[str, Any] | None) -> ResetMark | None:
+    if not document:
+        return None
+    return ResetMark(
+        state=ResetState(document["state"]),
+        message=document.get("message", ""),
+        phase=document.get("phase", -1),
+    )
 
 
 def _verdict(document: Mapping[str, Any]) -> Verdict:

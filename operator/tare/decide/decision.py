@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tare.api.reasons import CellState, ConditionType, Reason, RunPhase
+from tare.decide.acceptance import warnings_of
 from tare.decide.actions import Decision
 from tare.decide.attempt import Attempt
 from tare.decide.children import TrialKey
@@ -50,6 +51,7 @@ def decide(run: Run, facts: Facts, stored: Mapping[str, Any]) -> Decision:
         actions=tuple(draft.actions),
         commands=draft.commands,
         expected=_expected(draft),
+        again_in=draft.again_in,
         events=events(stored, status),
         finished=end is not None and not end.resumable and _said(draft),
         owns_target=end is None or (not end.resumable and not _said(draft)),
@@ -192,7 +194,8 @@ def _suspension(draft: Draft, end: End | None) -> None:
 
 def _accepted(draft: Draft) -> str:
     cells, trials = len(draft.run.cells), draft.run.spec.trials.count
-    return f"{_count(cells, 'cell')} × {_count(trials, 'trial')}"
+    size = f"{_count(cells, 'cell')} × {_count(trials, 'trial')}"
+    return "; ".join((size, *warnings_of(draft.run.cells)))
 
 
 def _count(number: int, noun: str) -> str:

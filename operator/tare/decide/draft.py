@@ -18,10 +18,10 @@ from tare.decide.facts import Facts, Op, OpKind, OpView, Run, WorkerView
 from tare.measure.messages import Command, CommandKind
 
 if TYPE_CHECKING:
-    from tare.measure.hooks import Replica
     from tare.decide.children import PodView, TrialKey
     from tare.decide.conditions import Conditions
     from tare.decide.records import Cell
+    from tare.measure.hooks import Replica
     from tare.plan.order import PhaseKind
 
 __all__ = ["Draft"]
@@ -41,6 +41,8 @@ class Draft:
         self.commands: dict[Any, Command] = {}
         self.replicas: tuple[Replica, ...] = ()
         """Replicas that were found in this pass, for `status.target`."""
+        self.again_in: float | None = None
+        """Seconds after which something is due."""
         self.doing = ""
         """What the attempt waits for, for `status.progress`."""
 

@@ -14,6 +14,7 @@ from tare.api.reasons import CellState, ConditionType, Reason
 from tare.decide.actions import AddProfilerFinalizer
 from tare.decide.attempt import ProfilerMark, ProfilerState
 from tare.decide.facts import OpKind, WorkerView
+from tare.decide.isolate import reset_before_profiling, same_replicas
 from tare.measure.counts import Count
 from tare.measure.hooks import HookReport, Replicas
 from tare.measure.messages import CommandKind, WorkerState
@@ -51,12 +52,8 @@ def collect(draft: Draft) -> bool:
     replicas = draft.op(OpKind.CHECK_REPLICAS, Replicas)
     if not all(worker.has_result for worker in draft.workers.values()) or replicas is None:
         return draft.wait("the workers' results")
-    before = tuple(sorted(replica.uid for replica in draft.current.replicas or ()))
-    if before != replicas.uids or replicas.terminating:
-        names = ", ".join(r.name for r in draft.current.replicas or ())
-        now = ", ".join(r.name for r in replicas.ready) or "none"
-        text = f"the target's replicas changed during the trial: before {names}; now {now}"
-        return draft.fault(Reason.REPLICAS_CHANGED, text)
+    if not same_replicas(draft, replicas):
+        return False
     summary = draft.facts.summaries.get(draft.current.key)
     if summary is None:
         return draft.wait("the merged result")
@@ -101,6 +98,7 @@ def _run_phase(draft: Draft, phase: int) -> bool:
     ranks = [_rank(worker) for worker in draft.workers.values()]
     ready, running, drained = (3 * phase + step for step in (0, 1, 2))
     if min(ranks) < drained:
+        _bound_profiler(draft, phase)
         if _split(draft, phase, ranks):
             text = "the operator restarted while the gate opened: the workers' starts lie apart"
             return draft.repeat(text)
@@ -114,15 +112,32 @@ def _run_phase(draft: Draft, phase: int) -> bool:
 
 
 def _before_gate(draft: Draft, phase: int) -> bool:
+    if not reset_before_profiling(draft, phase):
+        return False
     if draft.phase_kind(phase) != "profiling" or draft.cell.spec.endpoint.profiler is None:
         return True
     return _start_profiler(draft, phase)
 
 
+def _bound_profiler(draft: Draft, phase: int) -> None:
+    """Stop the profiler after `maxSeconds`, while the phase runs on; look again when it is time."""
+    profiler, mark = draft.cell.spec.endpoint.profiler, draft.current.profiler
+    limit = profiler.max_seconds if profiler is not None else None
+    if limit is None or mark is None or mark.phase != phase:
+        return
+    if mark.state is not ProfilerState.RUNNING or mark.started is None:
+        return
+    left = mark.started + limit - draft.facts.now
+    if left > 0:
+        draft.again_in = left
+    else:
+        stop_profiler(draft)
+
+
 def _start_profiler(draft: Draft, phase: int) -> bool:
     """Start the profiler; the intent is in the stored status before the first POST."""
     mark = draft.current.profiler
-    if mark is not None and mark.phase == phase and mark.state is ProfilerState.RUNNING:
+    if mark is not None and mark.phase == phase and mark.state is not ProfilerState.STARTING:
         return True
     if mark is None or mark.phase != phase:
         return _announce_profiler(draft, phase)
@@ -133,7 +148,12 @@ def _start_profiler(draft: Draft, phase: int) -> bool:
         reason = report.reason or Reason.PROFILER_START_FAILED
         return draft.end_attempt(CellState.FAILED, reason, report.message)
     draft.update(
-        profiler=ProfilerMark(state=ProfilerState.RUNNING, phase=phase, message=report.message)
+        profiler=ProfilerMark(
+            state=ProfilerState.RUNNING,
+            phase=phase,
+            message=report.message,
+            started=draft.facts.now,
+        )
     )
     draft.condition(ConditionType.PROFILING, True, Reason.PROFILER_ON, report.message)
     return True

@@ -1,8 +1,9 @@
-"""Before the first gate: preflight, quiet target, reset.
+"""Before the first gate: preflight, quiet target, reset; and the reset before profiling.
 
 The preflight's probe request comes before the reset, so it never warms a measured cell. The reset
 is sent only when nothing of this run can be in flight: a deleted Job's pods live for another one or
-two seconds, and a server refuses a reset, or fills its cache again, while a request runs.
+two seconds, and a server refuses a reset, or fills its cache again, while a request runs. A second
+one comes when the warm-up has drained and the workers wait for the gate of profiling.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tare.api.reasons import CellState, ConditionType, Reason
-from tare.decide.attempt import ResetMark, ResetState
+from tare.decide.attempt import ResetMark, ResetState, weakest
 from tare.decide.facts import OpKind, ResetResult
-from tare.measure.hooks import HookReport, PreflightReport
+from tare.decide.stretches import begins_profiling
+from tare.measure.hooks import HookReport, PreflightReport, Replicas
 from tare.measure.messages import WorkerState
 
 if TYPE_CHECKING:
     from tare.decide.children import PodView, TrialKey
     from tare.decide.draft import Draft
 
-__all__ = ["preflight", "quiesce", "reset"]
+__all__ = ["preflight", "quiesce", "reset", "reset_before_profiling", "same_replicas"]
 
 _QUIET = (WorkerState.WAITING, WorkerState.STOPPED)
 
@@ -66,25 +68,75 @@ def reset(draft: Draft) -> bool:
         text = "the target has no ready replica"
         return draft.setup_failed(Reason.TARGET_NOT_READY, text)
     draft.replicas = result.replicas.ready
-    draft.update(replicas=draft.replicas)
+    draft.update(
+        replicas=draft.replicas,
+        reset_servers=result.replicas.reset,
+        profiler_servers=result.replicas.profiler,
+    )
     report = result.report
     if report is None:
         draft.update(reset=ResetMark(state=ResetState.OFF))
         return True
-    if report.ok:
-        state = ResetState.CONFIRMED if report.verified else ResetState.UNVERIFIED
-        draft.update(reset=ResetMark(state=state, message=report.message))
-        return True
-    return _reset_failed(draft, report)
+    if _fails(draft, report):
+        return False
+    draft.update(reset=ResetMark(state=_state(report), message=report.message))
+    return True
 
 
-def _reset_failed(draft: Draft, report: HookReport) -> bool:
+def reset_before_profiling(draft: Draft, phase: int) -> bool:
+    """Empty the cache again where the run asks for it: once where profiling begins.
+
+    Every worker has drained the phase before, so nothing is in flight. Where profiling is the first
+    phase, the reset at the start of the cell is this one too, unless there was none.
+    """
     settings = draft.cell.spec.endpoint.reset
-    if settings is not None and settings.on_failure == "Continue":
-        draft.update(reset=ResetMark(state=ResetState.UNVERIFIED, message=report.message))
+    if settings is None or not settings.before_profiling or (phase == 0 and settings.at_start):
         return True
-    reason = report.reason or Reason.RESET_INCOMPLETE
-    return draft.end_attempt(CellState.FAILED, reason, report.message)
+    if not begins_profiling([phase.kind for phase in draft.cell.spec.phases], phase):
+        return True
+    before = draft.current.before_profiling
+    if before is not None and before.phase == phase:
+        return True
+    result = draft.op(OpKind.RESET, ResetResult, phase=phase)
+    if result is None:
+        return draft.wait("the reset of the KV cache before profiling")
+    if not same_replicas(draft, result.replicas):
+        return False
+    report = result.report
+    assert report is not None, "a reset that was asked for has a report"
+    if _fails(draft, report):
+        return False
+    states = (_state(report), before.state) if before is not None else (_state(report),)
+    mark = ResetMark(state=weakest(states), message=report.message, phase=phase)
+    draft.update(before_profiling=mark)
+    return True
+
+
+def same_replicas(draft: Draft, replicas: Replicas) -> bool:
+    """Whether load and hooks still go to the servers that were found before the first gate."""
+    if draft.current.identity == replicas.identity and not replicas.terminating:
+        return True
+    names = ", ".join(r.name for r in draft.current.replicas or ())
+    now = ", ".join(r.name for r in replicas.ready) or "none"
+    text = f"the target's replicas changed during the trial: before {names}; now {now}"
+    return draft.fault(Reason.REPLICAS_CHANGED, text)
+
+
+def _state(report: HookReport) -> ResetState:
+    if report.reason is Reason.RESET_INCOMPLETE:
+        return ResetState.INCOMPLETE
+    if report.proven:
+        return ResetState.PROVEN
+    return ResetState.CONFIRMED if report.verified else ResetState.UNVERIFIED
+
+
+def _fails(draft: Draft, report: HookReport) -> bool:
+    """Whether a reset ends the attempt."""
+    settings = draft.cell.spec.endpoint.reset
+    if report.ok or (settings is not None and settings.on_failure == "Continue"):
+        return False
+    draft.end_attempt(CellState.FAILED, report.reason or Reason.RESET_REFUSED, report.message)
+    return True
 
 
 def _past_first_gate(draft: Draft) -> bool:

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tare.api.reasons import CellState, Reason
-from tare.decide.attempt import ResetState
+from tare.decide.attempt import ResetState, weakest
+from tare.decide.stretches import begins_profiling
 from tare.measure.cell import CellSummary, aggregate
 from tare.measure.goals import Goal, GoalVerdict, JudgedCell, RunVerdict, judge, judge_run
 
 if TYPE_CHECKING:
     from tare.api.spec import BenchmarkRunSpec
     from tare.decide.records import Cell, TrialRecord
+    from tare.measure.messages import PhaseResult
 
 __all__ = ["CellOutcome", "cache_state", "goals_of", "judge_outcomes", "outcome_of"]
-
-_WEAKEST_FIRST = (ResetState.UNVERIFIED, ResetState.OFF, ResetState.CONFIRMED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,9 @@ class CellOutcome:
     reset: str = ResetState.OFF
     """What the servers said of the reset: the weakest of its trials."""
     cache: Reason | None = None
-    """`AsAsked`, `WarmCache` or `Unverified`; None when no reset was asked for."""
+    """`AsAsked`, `WarmCache`, `ResetIncomplete` or `Unverified`; None without a reset."""
+    reset_message: str = ""
+    """Why a reset is doubted, in the trial where it is doubted most."""
     summary: CellSummary | None = None
     goals: tuple[GoalVerdict, ...] = ()
     profiler_failed: bool = False
@@ -65,7 +67,6 @@ def outcome_of(cell: Cell, records: Sequence[TrialRecord], goals: Sequence[Goal]
     trials = [r.summary for r in records if r.summary is not None and r is not lost]
     whole = lost is None and len(trials) == cell.spec.trials.count
     summary = aggregate(trials) if whole else None
-    resets = {record.reset for record in records}
     states = [cache_state(record) for record in records]
     return CellOutcome(
         index=cell.index,
@@ -75,7 +76,8 @@ def outcome_of(cell: Cell, records: Sequence[TrialRecord], goals: Sequence[Goal]
         trials_done=len(trials),
         reason=lost.reason if lost else None,
         message=lost.message if lost else "",
-        reset=next((state for state in _WEAKEST_FIRST if state in resets), ResetState.OFF),
+        reset=weakest(_reset_of(record) for record in records),
+        reset_message=_doubt_of(records),
         cache=_weakest_cache(states),
         summary=summary,
         goals=judge(goals, summary) if summary else (),
@@ -91,21 +93,49 @@ def judge_outcomes(goals: Sequence[Goal], outcomes: Sequence[CellOutcome]) -> Ru
 
 
 def cache_state(record: TrialRecord) -> Reason | None:
-    """Whether a trial began with the empty cache that its reset promised.
+    """Whether a trial had the empty cache that its resets promised.
 
-    The first request of a trial tells: after a reset that was confirmed and worked it finds no
-    cached token. A server that does not report cached tokens leaves it unverified.
+    The first request after a reset tells: when that was confirmed and worked, it finds no cached
+    token. It is the first of the trial, of profiling, or both, as `resetKvCache.at` asks. A server
+    that does not report cached tokens leaves it unverified.
     """
-    if record.reset == ResetState.OFF or record.summary is None or not record.summary.phases:
-        return None
-    first = record.summary.phases[0].first_cached_tokens
+    phases = record.summary.phases if record.summary is not None else ()
+    kinds = [phase.kind for phase in phases]
+    after = [(record.reset, phase) for phase in phases[:1]]
+    after += [
+        (record.reset_before_profiling, phase)
+        for number, phase in enumerate(phases)
+        if begins_profiling(kinds, number)
+    ]
+    return _weakest_cache(
+        [_found(state, phase) for state, phase in after if state != ResetState.OFF]
+    )
+
+
+def _found(state: str, phase: PhaseResult) -> Reason:
+    """What a reset's outcome and the first request after it say together."""
+    first = phase.first_cached_tokens
+    if state == ResetState.INCOMPLETE:
+        return Reason.RESET_INCOMPLETE
     if first:
         return Reason.WARM_CACHE
-    if first is None or record.reset != ResetState.CONFIRMED:
-        return Reason.UNVERIFIED
-    return Reason.AS_ASKED
+    if state == ResetState.PROVEN or (state == ResetState.CONFIRMED and first == 0):
+        return Reason.AS_ASKED
+    return Reason.UNVERIFIED
+
+
+def _reset_of(record: TrialRecord) -> ResetState:
+    """The weakest of the resets that a trial had."""
+    resets = (record.reset, record.reset_before_profiling)
+    return weakest(state for state in resets if state != ResetState.OFF)
+
+
+def _doubt_of(records: Sequence[TrialRecord]) -> str:
+    """What is said of the weakest reset; trials with better ones have nothing to add."""
+    worst = weakest(_reset_of(record) for record in records)
+    return next((r.reset_message for r in records if _reset_of(r) is worst), "")
 
 
 def _weakest_cache(states: Sequence[Reason | None]) -> Reason | None:
-    order = (Reason.WARM_CACHE, Reason.UNVERIFIED, Reason.AS_ASKED)
+    order = (Reason.RESET_INCOMPLETE, Reason.WARM_CACHE, Reason.UNVERIFIED, Reason.AS_ASKED)
     return next((state for state in order if state in states), None)

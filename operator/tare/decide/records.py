@@ -37,4 +37,9 @@ class TrialRecord:
     fatal: bool = False
     summary: TrialSummary | None = None
     reset: str = "Off"
+    """What is known of the reset before the first gate; `decide.attempt.ResetState`."""
+    reset_before_profiling: str = "Off"
+    """The same of resets between warm-up and profiling: the weakest."""
+    reset_message: str = ""
+    """Why a reset is doubted: which replica did not confirm it, or still found old tokens."""
     profiler_failed: bool = False

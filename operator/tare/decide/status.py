@@ -229,11 +229,14 @@ def _cache(draft: Draft, measured: Sequence[CellOutcome]) -> None:
     if not asked:
         return
     for reason, value, text in (
+        (Reason.RESET_INCOMPLETE, False, "tokens from before the reset were found after it"),
         (Reason.WARM_CACHE, False, "the first request found cached tokens after the reset"),
         (Reason.UNVERIFIED, None, "the server did not confirm that the cache was empty"),
     ):
-        if cells := [str(o.index) for o in asked if o.cache is reason]:
-            where = f"cell {', '.join(cells[:10])}: {text}"
+        if found := [o for o in asked if o.cache is reason]:
+            cells = ", ".join(str(o.index) for o in found[:10])
+            doubt = "" if reason is Reason.WARM_CACHE else found[0].reset_message
+            where = f"cell {cells}: {doubt or text}"
             draft.condition(ConditionType.CACHE_AS_PLANNED, value, reason, where)
             return
     text = "every reset was confirmed, and the first request after it found no cached token"

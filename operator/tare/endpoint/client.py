@@ -23,8 +23,8 @@ from tare.net.origin import parse_origin
 
 __all__ = ["Answer", "CallError", "CallFailure", "Control", "ControlClient"]
 
-MAX_BODY = 64 * 1024
-"""Bytes of an answer that are read; what control calls ask for is far smaller."""
+MAX_BODY = 4 * 1024 * 1024
+"""Bytes of an answer that are read; a real vLLM's `/metrics` has 56 kB with one model."""
 
 
 class CallFailure(StrEnum):

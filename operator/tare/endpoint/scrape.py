@@ -39,6 +39,7 @@ _NAMES = {
     "prefix_cache_queries": ServerCount.CACHE_QUERIES,
     "prefix_cache_hits": ServerCount.CACHE_HITS,
     "cached_tokens": ServerCount.CACHE_HITS,
+    "external_prefix_cache_hits": ServerCount.EXTERNAL_HITS,
 }
 
 

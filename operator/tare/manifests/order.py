@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tare.api import names
+from tare.api.dataset import Turns
+from tare.api.prefixes import PrefixPrompts
 from tare.measure.rows import rows_of_trial
 from tare.plan.order import (
+    CacheBustOrder,
     DatasetOrder,
     HeaderOrder,
     Lengths,
@@ -16,6 +19,7 @@ from tare.plan.order import (
     RampOrder,
     TargetOrder,
     TlsOrder,
+    TurnsOrder,
     WorkOrder,
 )
 from tare.plan.schedule import most_requests
@@ -23,8 +27,9 @@ from tare.plan.schedule import most_requests
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tare.api.dataset import Dataset, TokenLengths
+    from tare.api.dataset import Dataset
     from tare.api.endpoint import Endpoint, Tls
+    from tare.api.lengths import TokenLengths
     from tare.api.phases import Phase
     from tare.api.spec import BenchmarkRunSpec
     from tare.decide.children import TrialKey
@@ -54,8 +59,19 @@ def build_order(
     address: Address,
     headers: Sequence[Header],
     trials: int = 1,
+    system_prompt: str | None = None,
 ) -> WorkOrder:
-    """Build the order for one attempt at one trial; a run of many `trials` keeps fewer rows."""
+    """Build the order for one attempt at one trial.
+
+    Args:
+        owner: the run.
+        key: which trial of which cell, and which attempt.
+        spec: the cell's.
+        address: where the load goes.
+        headers: of each request.
+        trials: of the whole run; one of many keeps fewer rows.
+        system_prompt: what `systemPromptFrom` names, as it was read.
+    """
     phases = tuple(_phase(phase, spec.dataset.seed) for phase in spec.phases)
     return WorkOrder(
         run=owner.name,
@@ -67,7 +83,8 @@ def build_order(
         workers=spec.workers.replicas,
         processes=spec.workers.processes,
         target=build_target(spec.endpoint, address, headers),
-        dataset=_dataset(spec.dataset, phases),
+        dataset=_dataset(spec.dataset, phases, system_prompt),
+        count_tokens=True,
         phases=phases,
         rows=rows_of_trial(trials),
         goodput=spec.goodput_seconds,
@@ -101,14 +118,32 @@ def _tls(tls: Tls | None) -> TlsOrder | None:
     )
 
 
-def _dataset(dataset: Dataset, phases: Sequence[PhaseOrder]) -> DatasetOrder:
+def _dataset(
+    dataset: Dataset, phases: Sequence[PhaseOrder], system_prompt: str | None
+) -> DatasetOrder:
     entries = dataset.entries or max(_prompts_needed(phase) for phase in phases)
-    prompts = dataset.prompts
+    prompts, bust = dataset.prompts, dataset.prompts.cache_bust
+    prefix = dataset.prefix_prompts or PrefixPrompts()
     return DatasetOrder(
         entries=entries,
         isl=_lengths(prompts.input_lengths),
         osl=_lengths(prompts.output_lengths),
         seed=dataset.seed,
+        shared_system=prefix.shared_system_length,
+        system_prompt=prefix.system_prompt or system_prompt,
+        user_context=prefix.user_context_length,
+        pool_size=prefix.pool_size,
+        pool_length=prefix.pool_length,
+        turns=_turns(dataset.turns or Turns()),
+        cache_bust=CacheBustOrder(target=bust.target, scope=bust.scope, carrier=bust.carrier),
+    )
+
+
+def _turns(turns: Turns) -> TurnsOrder:
+    return TurnsOrder(
+        mean=turns.mean,
+        continue_probability=turns.continue_probability,
+        delay=turns.delay_seconds,
     )
 
 
@@ -139,7 +174,8 @@ def _prompts_needed(phase: PhaseOrder) -> int:
 
 def _phase(phase: Phase, seed: int) -> PhaseOrder:
     kind = phase.type
-    assert kind in ("concurrency", "constant", "poisson", "gamma"), "api.unbuilt refuses others"
+    assert kind != "fixedSchedule", "api.unbuilt refuses it"
+    assert kind != "agenticReplay", "api.unbuilt refuses it"
     return PhaseOrder(
         name=phase.name,
         kind=phase.kind,
@@ -151,6 +187,7 @@ def _phase(phase: Phase, seed: int) -> PhaseOrder:
         ramp=_ramp(phase),
         seed=seed,
         requests=phase.requests,
+        sessions=phase.sessions,
         duration=phase.duration_seconds,
         grace=phase.grace_period_seconds,
         cancel_share=phase.cancel_fraction,
@@ -163,6 +200,6 @@ def _ramp(phase: Phase) -> RampOrder | None:
     ramp = phase.ramp
     if ramp is None:
         return None
-    default = 1.0 if phase.type == "concurrency" else 0.0
+    default = 0.0 if phase.concurrency is None else 1.0
     start = default if ramp.start is None else ramp.start
     return RampOrder(type=ramp.type, seconds=ramp.seconds, start=start)

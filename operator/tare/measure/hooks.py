@@ -18,13 +18,15 @@ __all__ = [
     "PreflightReport",
     "Replica",
     "Replicas",
+    "identity",
 ]
 
 
 class HookKind(StrEnum):
-    """The three hooks."""
+    """The three hooks, and the prompt that proves the first of them."""
 
     RESET = "reset"
+    CANARY = "canary"
     PROFILER_START = "profiler-start"
     PROFILER_STOP = "profiler-stop"
 
@@ -33,7 +35,7 @@ class CallOutcome(StrEnum):
     """How one POST to one replica ended."""
 
     CONFIRMED = "confirmed"
-    """2xx and the body does not deny it."""
+    """2xx and the body does not deny it; of a canary: it tells how much was cached."""
     UNVERIFIED = "unverified"
     """2xx with a body that says nothing either way."""
     BUSY = "busy"
@@ -75,11 +77,25 @@ class Replicas:
     """Where the load goes: the Service's own address; None for URLs."""
     service_host: str | None = None
     """`name.namespace.svc[:port]`: Host header for calls by address."""
+    reset: tuple[Replica, ...] | None = None
+    """Servers that are reset instead, where the reset has a target of its own."""
+    profiler: tuple[Replica, ...] | None = None
+    """Servers that are profiled instead, where the profiler has a target of its own."""
 
     @property
     def uids(self) -> tuple[str, ...]:
         """Sorted UIDs of the ready replicas: the identity of the set."""
         return tuple(sorted(replica.uid for replica in self.ready))
+
+    @property
+    def identity(self) -> tuple[tuple[str, ...], ...]:
+        """Sorted UIDs of all that load and hooks are sent to; it stays the same over a trial."""
+        return identity(self.ready, self.reset, self.profiler)
+
+
+def identity(*sets: tuple[Replica, ...] | None) -> tuple[tuple[str, ...], ...]:
+    """Return the sorted UIDs of each set; two looks saw the same servers when these are equal."""
+    return tuple(tuple(sorted(replica.uid for replica in each or ())) for each in sets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +123,14 @@ class HookReport:
     verified: bool
     """Every replica's answer confirmed it (an empty body does not)."""
     reason: Reason | None
-    """Why it failed; None when `ok`."""
+    """Why it failed, or what to warn of although it is `ok`."""
     message: str
     """One sentence for people: which replica, what it said, what to do."""
     replicas: tuple[str, ...]
     """UIDs on which the hook was tried."""
     calls: tuple[HookCall, ...]
+    proven: bool = False
+    """Of a reset: on every replica a prompt found its tokens before it and none after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

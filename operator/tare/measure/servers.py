@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["ServerCount", "ServerCounts", "requests_by_replica"]
+__all__ = ["ServerCount", "ServerCounts", "requests_by_replica", "shifted"]
 
 
 class ServerCount(StrEnum):
@@ -24,6 +24,8 @@ class ServerCount(StrEnum):
     """Prompt tokens looked up in the prefix cache."""
     CACHE_HITS = "prefix_cache_hits"
     """Prompt tokens found there."""
+    EXTERNAL_HITS = "external_prefix_cache_hits"
+    """Prompt tokens that came from a cache behind the server's KV connector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,27 @@ class ServerCounts:
             return None
         difference = self.after[name] - self.before[name]
         return difference if difference >= 0 else None
+
+
+def shifted(
+    before: Mapping[str, Mapping[str, float]],
+    begin: Mapping[str, Mapping[str, float]],
+    end: Mapping[str, Mapping[str, float]],
+) -> dict[str, dict[str, float]]:
+    """Move the counters of each replica forward by what was counted from `begin` to `end`.
+
+    So that a stretch of the trial leaves no trace in the difference to its last counters. What is
+    not known at all three times is left out.
+    """
+    return {
+        replica: {
+            name: value + end[replica][name] - begin[replica][name]
+            for name, value in counts.items()
+            if name in begin[replica] and name in end[replica]
+        }
+        for replica, counts in before.items()
+        if replica in begin and replica in end
+    }
 
 
 def requests_by_replica(servers: Iterable[ServerCounts]) -> dict[str, int]:

@@ -211,6 +211,9 @@ class WorkOrder:
     """Processes in each worker; the order is shared by `workers * processes` of them."""
     target: TargetOrder
     dataset: DatasetOrder
+    count_tokens: bool = False
+    """Have the target's `/tokenize`, or the `tokenizers` package, say what a token is; otherwise,
+    and where neither can, a word is taken for one."""
     phases: tuple[PhaseOrder, ...]
     rows: int = MOST_ROWS
     """Requests of which a row is kept in the result, over all workers and profiling phases."""

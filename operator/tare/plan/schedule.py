@@ -39,9 +39,13 @@ _SIGMAS: Final = 6
 def total_requests(phase: PhaseOrder) -> int | None:
     """Return how many requests all workers send together; None when only time ends the phase.
 
+    A phase of sessions is planned, and shared out, by the session: there their number is returned.
+
     The requests of an open loop that are due before `duration` are sent, all of them: at a constant
     10/s for 10 s that is 100 requests, at 0.0 s … 9.9 s. Random gaps are drawn to count them.
     """
+    if phase.type == "sessions":
+        return phase.sessions
     if phase.rate is None or phase.duration is None:
         return phase.requests
     return _due_before_the_end(phase)
@@ -49,6 +53,8 @@ def total_requests(phase: PhaseOrder) -> int | None:
 
 def most_requests(phase: PhaseOrder) -> int | None:
     """Return a bound that hardly a seed exceeds, without drawing anything; else as above."""
+    if phase.type == "sessions":
+        return phase.sessions
     if phase.rate is None or phase.duration is None:
         return phase.requests
     mean = Pace.of(phase.rate, phase.ramp).area(phase.duration)
@@ -87,7 +93,7 @@ def is_cancelled(phase: PhaseOrder, number: int) -> bool:
 
 
 def prompt_entry(number: int, entries: int) -> int:
-    """Return the dataset entry of request `number`: every phase starts at 0 and goes in order."""
+    """Return the entry of request, or session, `number`: every phase goes through them in order."""
     return number % entries
 
 

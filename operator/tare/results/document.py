@@ -34,6 +34,9 @@ class TrialDocument:
     """Every POST to every replica, failed ones included."""
     replicas: tuple[Replica, ...] = ()
     """The servers that were measured."""
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+    """What was sent, as a worker described it; `exact` says whether token lengths are the server's
+    own (`workload.describe`)."""
     servers: tuple[ServerCounts, ...] = ()
     """The servers' own counters before the first gate and after the last drain."""
     start_skew: Mapping[str, float] = field(default_factory=dict)

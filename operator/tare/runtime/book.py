@@ -8,8 +8,9 @@ it as long as it applies to its state. That makes lost answers harmless.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tare.decide.children import TrialKey
 from tare.decide.facts import WorkerView
@@ -67,6 +68,8 @@ class _Attempt:
     released: dict[int, dict[int, float]] = field(default_factory=dict)
     """Phase to worker to the moment at which its start was sent."""
     stored: asyncio.Event = field(default_factory=asyncio.Event)
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+    """As the first worker described it."""
 
 
 def applies(command: Command, state: WorkerState, phase: int) -> bool:
@@ -116,6 +119,7 @@ class AttemptBook:
         if self._expected is not None and key not in self._expected:
             raise AttemptOverError
         attempt = self._attempts.setdefault(key, _Attempt())
+        attempt.dataset = attempt.dataset or message.dataset
         known = attempt.workers.get(who.index)
         if known is not None and known.who.pod_uid != who.pod_uid:
             if known.state is not WorkerState.STOPPED:
@@ -223,6 +227,11 @@ class AttemptBook:
         kept = set(keep)
         for key in [key for key in self._attempts if key not in kept]:
             self._attempts.pop(key).stored.set()
+
+    def dataset(self, key: TrialKey) -> Mapping[str, Any]:
+        """What the workers of an attempt send, as they described it; empty before they did."""
+        attempt = self._attempts.get(key)
+        return attempt.dataset if attempt is not None else {}
 
     @property
     def connected(self) -> int:

@@ -212,7 +212,7 @@ class Driver:
             self._operations.show_live(run.attempt)
             # Not `wait_for`: it hands a wake-up over in three turns of a loop that may be busy.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TICK):
+                async with asyncio.timeout(min(TICK, decision.again_in or TICK)):
                     await self._wake.wait()
         return False
 

@@ -21,7 +21,9 @@ from tare.decide.actions import (
     StartOp,
     TakeBack,
 )
+from tare.decide.facts import OpKind
 from tare.decide.stored import run_of
+from tare.endpoint.errors import TargetError
 from tare.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -85,6 +87,9 @@ class Effects:
                 await self._delete_job(name, uid)
                 self.prestart = False
             case StartOp(op):
+                if op.kind is OpKind.PREFLIGHT and op.key is not None:
+                    # What its Job lacked when it was tried ahead may be there now.
+                    self.jobs_refused.pop(op.key, None)
                 self._operations.start(op, run_of(document, self._accepted))
             case AddProfilerFinalizer():
                 return await self._set_finalizer(document, present=True)
@@ -96,6 +101,11 @@ class Effects:
 
     async def _create_job(self, key: TrialKey) -> None:
         cell = self._accepted.cells[key.cell]
+        try:
+            system_prompt = await self._operations.system_prompt(cell.spec.dataset)
+        except TargetError as error:
+            self.jobs_refused[key] = str(error)
+            return
         address = await self._operations.address(cell.spec.endpoint)
         endpoint = cell.spec.endpoint.model_dump(by_alias=True, exclude_none=True)
         headers = headers_of(endpoint)
@@ -106,6 +116,7 @@ class Effects:
             address=address,
             headers=headers,
             trials=len(self._accepted.cells) * cell.spec.trials.count,
+            system_prompt=system_prompt,
         )
         body = build_job(
             self._owner,

@@ -13,14 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tare.decide.attempt import Attempt, ProfilerState, ResetState
-from tare.decide.facts import Op, OpKind, OpResult, OpView, Run
+from tare.decide.facts import Op, OpKind, OpResult, OpView, ResetResult, Run
 from tare.decide.outcome import CellOutcome, goals_of, outcome_of
 from tare.decide.records import TrialRecord
 from tare.kube.errors import KubeError, Unavailable
 from tare.kube.port import EVENT
 from tare.measure.concerns import find_uneven_load
 from tare.measure.cost import Cost
-from tare.measure.servers import ServerCounts
+from tare.measure.servers import ServerCounts, shifted
 from tare.measure.trial import TrialSummary, summarize
 from tare.results.document import TrialDocument
 from tare.results.summary import summarize_run
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
+    from tare.api.dataset import Dataset
     from tare.api.endpoint import Endpoint
     from tare.decide.acceptance import Accepted
     from tare.decide.children import JobView, TrialKey
@@ -123,6 +124,14 @@ class Operations:
         """Where a cell's load goes; found by the preflight."""
         return await self._target.address(endpoint)
 
+    async def system_prompt(self, dataset: Dataset) -> str | None:
+        """The system prompt that a cell takes from a ConfigMap; read by the preflight.
+
+        Raises:
+            TargetError: it cannot be read.
+        """
+        return await self._target.system_prompt(dataset)
+
     async def members(self) -> frozenset[str]:
         """What makes this run's target the same as another's."""
         return await self._target.members(self._accepted.spec.endpoint)
@@ -190,25 +199,46 @@ class Operations:
             case _:
                 pass
         assert op.key is not None
-        endpoint = self._accepted.cells[op.key.cell].spec.endpoint
+        spec = self._accepted.cells[op.key.cell].spec
+        endpoint = spec.endpoint
         match op.kind:
             case OpKind.PREFLIGHT:
-                return await self._target.preflight(endpoint, partial(self._tell, op))
+                tell = partial(self._tell, op)
+                return await self._target.preflight(endpoint, spec.dataset, tell)
             case OpKind.RESET:
-                result = await self._target.reset(endpoint)
-                self._note(op.key, result.report)
-                self._before[op.key] = await self._target.counts(endpoint, result.replicas.ready)
-                return result
+                return await self._reset(op.key, op.phase, endpoint, run)
             case OpKind.PROFILER_START:
-                report = await self._target.start_profiler(endpoint, _replicas(run))
+                name = f"{run.name}-cell{op.key.cell}-trial{op.key.trial}"
+                report = await self._target.start_profiler(endpoint, _profiled(run), name=name)
             case OpKind.PROFILER_STOP:
-                report = await self._target.stop_profiler(endpoint, _replicas(run))
+                report = await self._target.stop_profiler(endpoint, _profiled(run))
             case OpKind.CHECK_REPLICAS:
                 replicas = await self._target.replicas(endpoint)
                 self._after[op.key] = await self._target.counts(endpoint, replicas.ready)
                 return replicas
         self._note(op.key, report)
         return report
+
+    async def _reset(self, key: TrialKey, phase: int, endpoint: Endpoint, run: Run) -> ResetResult:
+        """Reset before the first gate, or before profiling (`phase`), and read the counters.
+
+        The counters of a trial begin after the canaries of the first reset; what those of a later
+        one add is taken out again, since nothing else runs then.
+        """
+        settings = endpoint.reset
+        at_start = phase < 0
+        send = settings is not None and (settings.at_start or not at_start)
+        mark = f"{run.uid}/{key.cell}/{key.trial}/{key.attempt}/{phase}"
+        counted = {}
+        if not at_start and run.attempt is not None:
+            counted = await self._target.counts(endpoint, run.attempt.replicas or ())
+        result = await self._target.reset(endpoint, send=send, mark=mark)
+        self._note(key, result.report)
+        after = await self._target.counts(endpoint, result.replicas.ready)
+        self._before[key] = (
+            after if at_start else shifted(self._before.get(key, {}), counted, after)
+        )
+        return result
 
     def _tell(self, op: Op, awaited: str) -> None:
         """Take in what an operation waits for."""
@@ -250,6 +280,7 @@ class Operations:
             record=record,
             hooks=tuple(self._audit.get(key, ())),
             replicas=attempt.replicas or (),
+            dataset=self._book.dataset(key),
             servers=servers,
             start_skew=self._start_skew(key, record.summary),
         )
@@ -314,6 +345,10 @@ class Operations:
             fatal=verdict.fatal,
             summary=summary,
             reset=attempt.reset.state if attempt.reset else ResetState.OFF,
+            reset_before_profiling=attempt.before_profiling.state
+            if attempt.before_profiling
+            else ResetState.OFF,
+            reset_message=_doubt(attempt),
             profiler_failed=profiler is not None and profiler.state is ProfilerState.STOP_FAILED,
         )
 
@@ -324,6 +359,16 @@ class Operations:
                 self._context.metrics.requests.labels(outcome).inc(count)
 
 
-def _replicas(run: Run) -> tuple[Replica, ...]:
+def _profiled(run: Run) -> tuple[Replica, ...]:
     assert run.attempt is not None
-    return run.attempt.replicas or ()
+    return run.attempt.profiled
+
+
+def _doubt(attempt: Attempt) -> str:
+    """Why a reset of the attempt is doubted: the words of the worse one."""
+    marks = [mark for mark in (attempt.reset, attempt.before_profiling) if mark is not None]
+    for state in (ResetState.INCOMPLETE, ResetState.UNVERIFIED):
+        for mark in marks:
+            if mark.state is state:
+                return mark.message
+    return ""

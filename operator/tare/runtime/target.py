@@ -8,6 +8,7 @@ the Jobs.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tare.api.reasons import Reason
@@ -15,9 +16,10 @@ from tare.decide.facts import ResetResult
 from tare.endpoint import discovery
 from tare.endpoint import preflight as preflights
 from tare.endpoint.client import ControlClient
+from tare.endpoint.engines import find_engines
 from tare.endpoint.errors import TargetError
 from tare.endpoint.hooks.profiler import start_profiler, stop_profiler
-from tare.endpoint.hooks.reset import reset
+from tare.endpoint.prompts import read_prompt
 from tare.endpoint.scrape import scrape
 from tare.endpoint.secrets import read_headers, read_text
 from tare.kube.errors import Unavailable
@@ -25,12 +27,15 @@ from tare.manifests.order import Address, build_target
 from tare.measure.hooks import HookKind, HookReport, PreflightReport, Replica, Replicas
 from tare.net.auth import Header, SecretKey, authority_of, headers_of
 from tare.net.tls import BadAuthorityError, client_context
+from tare.runtime.proving import proven_reset
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable
 
-    from tare.api.endpoint import Endpoint, ServiceTarget, Tls
+    from tare.api.dataset import Dataset
+    from tare.api.endpoint import ConfigMapKey, Endpoint, ServiceTarget, Tls
+    from tare.api.hooks import HookTarget
     from tare.endpoint.client import Control
     from tare.manifests.metadata import Owner
     from tare.runtime.context import Context
@@ -47,6 +52,7 @@ class TargetService:
         self._headers: dict[tuple[Header, ...], dict[str, str]] = {}
         self._authorities: dict[SecretKey, str] = {}
         self._addresses: dict[tuple[str, ...], Address] = {}
+        self._prompts: dict[ConfigMapKey | None, str] = {}
 
     async def address(self, endpoint: Endpoint) -> Address:
         """Where the load goes, as found last.
@@ -70,22 +76,29 @@ class TargetService:
             return Replicas()
 
     async def members(self, endpoint: Endpoint) -> frozenset[str]:
-        """What makes two targets one: the Service, its pods, their origins."""
+        """What makes two targets one: the Service, its pods, their origins, those of hooks."""
         replicas = await self.replicas(endpoint)
-        members = {f"origin:{replica.origin}" for replica in replicas.ready}
+        engines = (*(replicas.reset or ()), *(replicas.profiler or ()))
+        members = {f"origin:{replica.origin}" for replica in (*replicas.ready, *engines)}
         if endpoint.service is not None:
             namespace = _namespace(endpoint.service, self._owner)
             members.add(f"service:{namespace}/{endpoint.service.name}")
             members |= {f"pod:{uid}" for uid in replicas.uids}
+        # A port of a pod makes it another server, but not another pod; a URL's identity is itself.
+        members |= {f"pod:{e.uid.partition(':')[0]}" for e in engines if e.uid != e.origin}
         return frozenset(members)
 
-    async def preflight(self, endpoint: Endpoint, tell: Callable[[str], None]) -> PreflightReport:
+    async def preflight(
+        self, endpoint: Endpoint, dataset: Dataset, tell: Callable[[str], None]
+    ) -> PreflightReport:
         """Wait until the target is ready and takes a request like the load's.
 
-        `tell` hears what is waited for.
+        What the load needs besides has to be there too. `tell` hears what is waited for.
         """
 
         async def find() -> preflights.Target:
+            self._prompts.pop(_source(dataset), None)
+            await self.system_prompt(dataset)
             await self._discover(endpoint)
             given = headers_of(_document(endpoint))
             order = build_target(endpoint, await self.address(endpoint), given)
@@ -101,27 +114,45 @@ class TargetService:
                 tell=tell,
             )
 
-    async def reset(self, endpoint: Endpoint) -> ResetResult:
-        """Find the replicas and, when the run asks for it, empty the cache of each."""
+    async def system_prompt(self, dataset: Dataset) -> str | None:
+        """The system prompt from a ConfigMap, as found last; None when there is no such source.
+
+        Raises:
+            TargetError: it was not found yet, and cannot be found now.
+        """
+        source = _source(dataset)
+        if source is None:
+            return None
+        if source not in self._prompts:
+            self._prompts[source] = await read_prompt(
+                self._context.cluster, self._owner.namespace, source
+            )
+        return self._prompts[source]
+
+    async def reset(self, endpoint: Endpoint, *, send: bool, mark: str) -> ResetResult:
+        """Find the replicas and, when the run asks for it now (`send`), empty the cache of each.
+
+        `mark` tells this reset from all others: its canary is a prompt that was never sent before.
+        """
         replicas = await self.replicas(endpoint)
         settings = endpoint.reset
-        if settings is None or not replicas.ready:
+        if settings is None or not send or not replicas.ready:
             return ResetResult(replicas=replicas, report=None)
+        emptied = replicas if replicas.reset is None else Replicas(ready=replicas.reset)
         try:
             async with self._access(endpoint) as (headers, http):
-                report = await reset(
-                    replicas,
-                    path=settings.path,
-                    timeout=settings.timeout_seconds,
-                    max_retry=settings.max_retry_seconds,
+                report = await proven_reset(
+                    emptied,
+                    endpoint,
+                    settings,
+                    mark=mark,
                     headers=headers,
-                    host=replicas.service_host,
-                    server=endpoint.server,
+                    host=self._host(endpoint, settings.target),
                     http=http,
                     clock=self._context.clock,
                 )
         except TargetError as error:
-            report = _unsaid(HookKind.RESET, error, replicas.ready)
+            report = _unsaid(HookKind.RESET, error, emptied.ready)
         return ResetResult(replicas=replicas, report=report)
 
     async def counts(
@@ -133,17 +164,21 @@ class TargetService:
                 return await scrape(
                     replicas,
                     headers=headers,
-                    host=_host(endpoint, self._owner),
+                    host=self._host(endpoint),
                     server=endpoint.server,
                     http=http,
                 )
         except TargetError:
             return {}
 
-    async def start_profiler(self, endpoint: Endpoint, replicas: tuple[Replica, ...]) -> HookReport:
-        """Start the server's profiler on the replicas that were reset."""
+    async def start_profiler(
+        self, endpoint: Endpoint, replicas: tuple[Replica, ...], *, name: str
+    ) -> HookReport:
+        """Start the profiler of each server; `name` is that of their traces, where they take it."""
         settings = endpoint.profiler
         assert settings is not None
+        # https://github.com/vllm-project/vllm: other servers name the field otherwise or not at all
+        prefix = {"profile_prefix": name} if endpoint.server == "vllm" else {}
         try:
             async with self._access(endpoint) as (headers, http):
                 return await start_profiler(
@@ -153,10 +188,11 @@ class TargetService:
                     timeout=settings.timeout_seconds,
                     stop_timeout=settings.stop_timeout_seconds,
                     headers=headers,
-                    host=_host(endpoint, self._owner),
+                    host=self._host(endpoint, settings.target),
                     server=endpoint.server,
                     http=http,
                     clock=self._context.clock,
+                    body={**prefix, **settings.start_body},
                 )
         except TargetError as error:
             return _unsaid(HookKind.PROFILER_START, error, replicas)
@@ -172,7 +208,7 @@ class TargetService:
                     path=settings.stop_path,
                     timeout=settings.stop_timeout_seconds,
                     headers=headers,
-                    host=_host(endpoint, self._owner),
+                    host=self._host(endpoint, settings.target),
                     server=endpoint.server,
                     http=http,
                     clock=self._context.clock,
@@ -183,9 +219,8 @@ class TargetService:
     async def _discover(self, endpoint: Endpoint) -> Replicas:
         urls = endpoint.given_urls
         if endpoint.service is None:
-            found = discovery.from_urls(urls)
             self._addresses[_identity(endpoint)] = Address(urls=urls)
-            return found
+            return await self._with_engines(endpoint, discovery.from_urls(urls))
         found = await discovery.discover(
             self._context.cluster,
             _namespace(endpoint.service, self._owner),
@@ -197,7 +232,34 @@ class TargetService:
         direct = endpoint.via == "Endpoints"
         urls = tuple(r.origin for r in found.ready) if direct else (found.service_url,)
         self._addresses[_identity(endpoint)] = Address(urls=urls, host=found.service_host)
-        return found
+        return await self._with_engines(endpoint, found)
+
+    async def _with_engines(self, endpoint: Endpoint, found: Replicas) -> Replicas:
+        """Find the servers of hooks that have a target of their own as well."""
+        engines: list[tuple[Replica, ...] | None] = []
+        for hook in (endpoint.reset, endpoint.profiler):
+            if hook is None or hook.target is None:
+                engines.append(None)
+                continue
+            servers = await find_engines(
+                self._context.cluster,
+                self._owner.namespace,
+                hook.target,
+                load=found.ready,
+                scheme="http" if endpoint.tls is None else "https",
+            )
+            engines.append(servers)
+        return replace(found, reset=engines[0], profiler=engines[1])
+
+    def _host(self, endpoint: Endpoint, target: HookTarget | None = None) -> str | None:
+        """Host header of calls to a pod's address: its Service's name, as clients send it."""
+        if target is not None and (target.selector or target.urls):
+            return None
+        if target is not None and target.service is not None:
+            return f"{target.service.name}.{self._owner.namespace}.svc"
+        if endpoint.service is None:
+            return None
+        return f"{endpoint.service.name}.{_namespace(endpoint.service, self._owner)}.svc"
 
     @asynccontextmanager
     async def _access(self, endpoint: Endpoint) -> AsyncIterator[tuple[dict[str, str], Control]]:
@@ -237,6 +299,13 @@ class TargetService:
         return self._headers[headers]
 
 
+def _source(dataset: Dataset) -> ConfigMapKey | None:
+    """Where the system prompt comes from, when it comes from a ConfigMap."""
+    prefix = dataset.prefix_prompts
+    source = prefix.system_prompt_from if prefix is not None else None
+    return source.config_map_key_ref if source is not None else None
+
+
 def _document(endpoint: Endpoint) -> dict[str, object]:
     return endpoint.model_dump(by_alias=True, exclude_none=True)
 
@@ -251,13 +320,6 @@ def _identity(endpoint: Endpoint) -> tuple[str, ...]:
 def _namespace(service: ServiceTarget, owner: Owner) -> str:
     """Namespace of the target; another one than the run's was allowed before the start."""
     return service.namespace or owner.namespace
-
-
-def _host(endpoint: Endpoint, owner: Owner) -> str | None:
-    """Host header of calls to a pod's address: the Service's name, as clients send it."""
-    if endpoint.service is None:
-        return None
-    return f"{endpoint.service.name}.{_namespace(endpoint.service, owner)}.svc"
 
 
 def _unsaid(hook: HookKind, error: TargetError, replicas: tuple[Replica, ...]) -> HookReport:

@@ -29,6 +29,7 @@ Headers = list[tuple[bytes, bytes]]
 
 _INTERIM_END = 200
 _NO_BODY = (204, 304)
+_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Exchange(Protocol):
@@ -203,9 +204,8 @@ class Connection(asyncio.Protocol):
         self._interim = status < _INTERIM_END
         if self._interim or self._complete or self._exchange is None:
             return
-        self._until_close = status not in _NO_BODY and not any(
-            name in (b"content-length", b"transfer-encoding") for name, _ in self._headers
-        )
+        names = [name for name, _ in self._headers]
+        self._until_close = status not in _NO_BODY and _LENGTHS.isdisjoint(names)
         self._exchange.on_head(self._at, status, self._headers)
 
     def on_message_complete(self) -> None:

@@ -17,14 +17,13 @@ from tare.measure.messages import Command, ResultReply
 from tare.measure.wire import WireError, decode, encode
 from tare.worker.endpoint import Endpoint
 from tare.worker.failure import shorten
+from tare.worker.fetch import Fetch
 from tare.worker.http import request_head
 from tare.worker.pool import Pool
 
 if TYPE_CHECKING:
     from tare.measure.messages import Progress, Register, Wait, WorkerResult
     from tare.net.origin import BaseUrl
-    from tare.worker.failure import Failure
-    from tare.worker.http import Headers
 
 __all__ = ["AttemptOverError", "AwayError", "Inbox", "RefusedError", "UnknownWorkerError"]
 
@@ -146,7 +145,7 @@ class Inbox:
         head = request_head(
             "POST", self._base.path(route), self._base.origin.authority, self._headers
         )
-        fetch = _Fetch()
+        fetch = Fetch()
         ticket = self._pool.submit(fetch, b"%b%d\r\n\r\n%b" % (head, len(body), body))
         try:
             async with asyncio.timeout(_HELD if held else _SHORT):
@@ -161,35 +160,6 @@ class Inbox:
             seconds = (fetch.ended_at - fetch.sent_at) / 1e9
             self.round_trip = min(self.round_trip or seconds, seconds)
         return answer
-
-
-class _Fetch:
-    """An exchange whose whole answer is awaited."""
-
-    def __init__(self) -> None:
-        self.answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-        self.sent_at = 0
-        self.ended_at = 0
-        self._status = 0
-        self._body = bytearray()
-
-    def on_sent(self, at: int) -> None:
-        self.sent_at = at
-
-    def on_head(self, at: int, status: int, headers: Headers) -> None:  # noqa: ARG002 - Exchange
-        self._status = status
-
-    def on_data(self, at: int, data: bytes) -> None:  # noqa: ARG002 - Exchange
-        self._body += data
-
-    def on_end(self, at: int) -> None:
-        self.ended_at = at
-        if not self.answer.done():
-            self.answer.set_result((self._status, bytes(self._body)))
-
-    def on_failure(self, at: int, failure: Failure) -> None:  # noqa: ARG002 - Exchange
-        if not self.answer.done():
-            self.answer.set_exception(OSError(failure.message or failure.kind))
 
 
 def _refusal(status: int, message: str) -> Exception:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tare.measure.counts import Count
 from tare.measure.messages import PhaseResult, Progress, WorkerResult
-from tare.net.origin import parse_origin
 from tare.plan.schedule import worker_share
 from tare.worker.arrivals import arrivals_of
 from tare.worker.endpoint import Endpoint
@@ -212,16 +211,13 @@ class Load:
 
 
 def _pool_of(assignment: Assignment) -> Pool:
-    """Make the pool; certificates are checked for the name that stands in the `Host` header."""
-    host = assignment.order.target.host
-    name = parse_origin(f"https://{host}").host if host is not None else None
     return Pool(
         [
             Endpoint(
                 base.origin,
                 connect_timeout=_CONNECT_TIMEOUT,
                 tls=assignment.tls,
-                server_name=name,
+                server_name=assignment.server_name,
             )
             for base in assignment.bases
         ]

@@ -25,6 +25,7 @@ from tare.worker.lifecycle import EXIT_DONE, EXIT_FAILED, EXIT_TERMINATED, Lifec
 from tare.worker.load import Load
 from tare.worker.mate import hire
 from tare.worker.orders import OrderError, read_assignment, read_inbox
+from tare.worker.tokenizing import sizes_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +71,7 @@ async def _work(
 ) -> int:
     """Carry the load, alone or with the processes that were forked for it."""
     if not hired:
-        return await _lead(assignment, Load(assignment), inbox)
+        return await _lead(assignment, Load(assignment, await sizes_for(assignment)), inbox)
     crew = await Crew.muster(assignment, [mate.sock for mate in hired])
     leading = asyncio.create_task(_lead(assignment, crew, inbox))
     try:

@@ -23,6 +23,7 @@ from tare.measure.messages import Command, CommandKind, Progress, WorkerResult, 
 from tare.worker.channel import Channel
 from tare.worker.load import Load
 from tare.worker.orders import OrderError
+from tare.worker.tokenizing import sizes_for
 
 if TYPE_CHECKING:
     from tare.worker.orders import Assignment
@@ -86,7 +87,7 @@ async def follow(sock: socket.socket, assignment: Assignment) -> None:
     """Carry the share of `assignment` as told over `sock`, until that is closed."""
     channel = await Channel.over(sock)
     try:
-        load = Load(assignment)
+        load = Load(assignment, await sizes_for(assignment))
     except OrderError as error:
         channel.send(Report(state=WorkerState.STOPPED, problem=str(error)))
         await channel.receive(Command)

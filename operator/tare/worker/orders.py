@@ -16,7 +16,7 @@ from tare.measure.goodput import limits_in_nanoseconds
 from tare.measure.messages import Identity
 from tare.measure.wire import WireError, decode
 from tare.net.auth import BadHeaderError, resolve
-from tare.net.origin import BadUrlError, BaseUrl, parse_base_url
+from tare.net.origin import BadUrlError, BaseUrl, parse_base_url, parse_origin
 from tare.net.tls import BadAuthorityError, client_context
 from tare.plan.order import TlsOrder, WorkOrder
 
@@ -44,6 +44,12 @@ class Assignment:
     """How certificates are checked; None when no URL is https."""
     limits: Mapping[str, int]
     """Goodput limits in nanoseconds."""
+
+    @property
+    def server_name(self) -> str | None:
+        """Whom certificates must be for: the `Host` header's name; None for that of the URL."""
+        host = self.order.target.host
+        return None if host is None else parse_origin(f"https://{host}").host
 
 
 def read_assignment(environ: Mapping[str, str], raw: bytes | None = None) -> Assignment:
@@ -132,11 +138,12 @@ def _bases(order: WorkOrder) -> tuple[BaseUrl, ...]:
 
 
 def _phase_problem(phase: PhaseOrder) -> str | None:
-    if phase.requests is None and phase.duration is None:
-        return "nothing ends it; give requests, duration or both"
-    if phase.type == "concurrency":
+    limit = phase.sessions if phase.type == "sessions" else phase.requests
+    if limit is None and phase.duration is None:
+        return "nothing ends it; give requests, sessions or duration, as its type allows"
+    if phase.type in ("concurrency", "sessions"):
         if not phase.concurrency or phase.concurrency < 1 or phase.rate is not None:
-            return "type concurrency needs a concurrency of 1 or more, and takes no rate"
+            return f"type {phase.type} needs a concurrency of 1 or more, and takes no rate"
     elif not phase.rate or phase.rate <= 0 or phase.concurrency is not None:
         return f"type {phase.type} needs a rate above 0, and takes no concurrency"
     if phase.smoothness <= 0:

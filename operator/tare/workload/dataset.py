@@ -69,9 +69,7 @@ class Signer:
     def of(cls, order: WorkOrder, phase: PhaseOrder) -> Self:
         """Return that of a phase of an order."""
         dataset = order.dataset
-        return cls(
-            benchmark=benchmark_id(order, phase), seed=dataset.seed, entries=dataset.entries
-        )
+        return cls(benchmark=benchmark_id(order, phase), seed=dataset.seed, entries=dataset.entries)
 
     @classmethod
     def first(cls, order: WorkOrder, kind: PhaseKind) -> Self:
@@ -123,7 +121,8 @@ def load(
     as_text = marker is not None and marker.carrier == "text"
     shared = orjson.dumps(texts.system(marked=as_text))[1:-1]
     requests: dict[int, PreparedRequest] = {}
-    for entry in reachable_entries(order, index):
+    phases = [phase for phase in order.phases if texts.alike or phase.kind == kind]
+    for entry in reachable_entries(order, index, phases):
         requests[entry] = _prepare(order, texts, entry, marker, signer.digest(entry), shared)
     return requests
 
@@ -171,11 +170,13 @@ def spelled(marker: Marker | None, digest: str) -> tuple[str | None, str | None]
     return marker.text(digest), None
 
 
-def reachable_entries(order: WorkOrder, index: int) -> Iterable[int]:
+def reachable_entries(
+    order: WorkOrder, index: int, phases: Iterable[PhaseOrder] | None = None
+) -> Iterable[int]:
     """Return the entries that worker `index` needs: its own, or all when phases go round them."""
     entries = order.dataset.entries
     needed: set[int] = set()
-    for phase in order.phases:
+    for phase in order.phases if phases is None else phases:
         share = worker_share(phase, index, order.workers)
         if share.total is None or share.total > entries:
             return range(entries)

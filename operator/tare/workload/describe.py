@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tare.workload.dataset import lengths_of
+from tare.workload.conversation import lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tare.plan.order import DatasetOrder
+    from tare.workload.conversation import Conversations
 
 __all__ = ["describe"]
 
@@ -21,17 +22,35 @@ _SAMPLED = 10_000
 """Entries that the summary looks at: lengths of the rest are drawn from the same distribution."""
 
 
-def describe(dataset: DatasetOrder) -> dict[str, Any]:
-    """Return type, size and token lengths of a dataset as plain JSON."""
+def describe(dataset: DatasetOrder, texts: Conversations) -> dict[str, Any]:
+    """Return type, size and token lengths of a dataset as plain JSON.
+
+    `exact` says whether lengths are those that the server counts, but for its chat template;
+    `counted_by` who counted them. What was not asked for is left out.
+    """
     lengths = [lengths_of(dataset, entry) for entry in range(min(dataset.entries, _SAMPLED))]
-    return {
+    description: dict[str, Any] = {
         "type": "synthetic",
         "entries": dataset.entries,
         "seed": dataset.seed,
-        "exact": False,
+        "exact": texts.sizes.exact,
+        "counted_by": str(texts.sizes.counted_by),
         "prompt_tokens": _summary([prompt for prompt, _ in lengths]),
         "output_tokens": _summary([output for _, output in lengths]),
     }
+    shared = {
+        "system_tokens": dataset.shared_system,
+        "user_context_tokens": dataset.user_context,
+        "pool_tokens": dataset.pool_length,
+        "pool_size": dataset.pool_size,
+    }
+    description |= {name: value for name, value in shared.items() if value is not None}
+    if dataset.system_prompt is not None:
+        description["system_characters"] = len(dataset.system_prompt)
+    if texts.marker is not None:
+        description["cache_bust"] = dataset.cache_bust.target
+        description["marker_tokens"] = texts.sizes.marker
+    return description
 
 
 def _summary(lengths: Sequence[int]) -> dict[str, float]:

@@ -6,6 +6,15 @@ from support.manifest_rows.row import DELETE, ENDPOINT, PHASE, SECRET, Variation
 
 __all__ = ["ACCEPTED"]
 
+TARGETS = (
+    "system_prefix",
+    "system_suffix",
+    "first_turn_prefix",
+    "first_turn_suffix",
+    "warmup_isolation_system",
+    "warmup_isolation_first_turn",
+)
+
 ACCEPTED = (
     # Kubernetes allows 253 characters. Children get shortened names with a hash, labels too
     # (`api.names`), so a long name is no reason to refuse a run.
@@ -41,6 +50,38 @@ ACCEPTED = (
         change={f"{ENDPOINT}.resetKvCache": {"path": "/reset_prefix_cache?reset_external=true"}},
     ),
     Variation(
+        name="reset of the connector, twice, of engines behind a router",
+        change={
+            f"{ENDPOINT}.resetKvCache": {
+                "at": "Both",
+                "resetExternal": True,
+                "target": {"selector": {"app": "engine"}, "ports": [8000, 8001]},
+            }
+        },
+    ),
+    Variation(
+        name="profile that is bounded",
+        change={
+            f"{ENDPOINT}.server": "vllm",
+            f"{ENDPOINT}.serverProfiler": {
+                "maxSeconds": 5,
+                "maxIterations": 30,
+                "startBody": {"delay_iterations": 2},
+                "target": {"service": {"name": "engines"}},
+            },
+        },
+    ),
+    Variation(
+        name="reset of Dynamo's engines",
+        change={
+            f"{ENDPOINT}.server": "dynamo",
+            f"{ENDPOINT}.resetKvCache": {
+                "path": "/engine/control/clear_kv_blocks",
+                "target": {"ports": [9090]},
+            },
+        },
+    ),
+    Variation(
         name="hooks off",
         change={f"{ENDPOINT}.{hook}": False for hook in ("resetKvCache", "serverProfiler")},
     ),
@@ -52,6 +93,59 @@ ACCEPTED = (
         name="marker that is none", change={"spec.dataset.prompts.cacheBust": {"target": "none"}}
     ),
     Variation(name="sessions of one turn", change={"spec.dataset.turns": {"mean": 1}}),
+    *(
+        Variation(
+            name=f"{target} {scope}",
+            change={
+                "spec.dataset.prompts.cacheBust": {"target": target, "scope": scope},
+                "spec.dataset.prefixPrompts": {"sharedSystemLength": 17},
+            },
+        )
+        for target in TARGETS
+        for scope in ("Trajectory", "TrajectoryAndPhase")
+    ),
+    *(
+        Variation(
+            name=f"{target} without a system message",
+            change={"spec.dataset.prompts.cacheBust": {"target": target, "carrier": carrier}},
+        )
+        for target in TARGETS
+        if target != "warmup_isolation_system"
+        for carrier in ("text", "salt")
+    ),
+    Variation(
+        name="system prompt from a ConfigMap, and a user context",
+        change={
+            "spec.dataset.prefixPrompts": {
+                "systemPromptFrom": {"configMapKeyRef": {"name": "prompts", "key": "brief"}},
+                "userContextLength": 64,
+            }
+        },
+    ),
+    Variation(
+        name="prefix pool of a completion",
+        change={
+            f"{ENDPOINT}.type": "completions",
+            "spec.dataset.prefixPrompts": {"poolSize": 1, "poolLength": 64},
+        },
+    ),
+    Variation(
+        name="sessions of several turns",
+        change={
+            "spec.dataset.turns": {"mean": 2.5, "turnDelay": "500ms"},
+            "spec.phases": [
+                {
+                    "name": "profiling",
+                    "kind": "profiling",
+                    "type": "sessions",
+                    "concurrency": 2,
+                    "sessions": 8,
+                    "ramp": {"seconds": 5.5},
+                }
+            ],
+            "spec.sweep": DELETE,
+        },
+    ),
     Variation(
         name="one prompt length of many", change={"spec.dataset.prompts.isl": {"values": [8, 9]}}
     ),

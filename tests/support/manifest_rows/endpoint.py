@@ -1,10 +1,10 @@
-"""Rows about the manifest itself, the target, the requests and the hooks."""
+"""Rows about the manifest itself, the target and the requests."""
 
 from __future__ import annotations
 
 from support.manifest_rows.row import DELETE, ENDPOINT, SECRET, Refuser, row
 
-__all__ = ["AROUND", "HOOKS", "REQUEST", "SPELLING", "TARGET"]
+__all__ = ["AROUND", "REQUEST", "SPELLING", "TARGET"]
 
 _SCHEMA, _CEL, _OPERATOR = Refuser.SCHEMA, Refuser.CEL, Refuser.OPERATOR
 
@@ -283,63 +283,5 @@ SPELLING = (
         "spec.suspend",
         "'yes' is no switch",
         "true or false",
-    ),
-)
-
-HOOKS = (
-    row(
-        "reset that is a text",
-        {f"{ENDPOINT}.resetKvCache": "yes"},
-        _SCHEMA,
-        f"{ENDPOINT}.resetKvCache",
-        "'yes'",
-        "true, false or an object",
-    ),
-    row(
-        "reset at another host",
-        {f"{ENDPOINT}.resetKvCache": {"path": "http://other/reset"}},
-        _SCHEMA,
-        f"{ENDPOINT}.resetKvCache.path",
-        "'http://other/reset'",
-        "start it with one '/'",
-    ),
-    row(
-        "reset path with two slashes",
-        {f"{ENDPOINT}.resetKvCache": {"path": "//other/reset"}},
-        _SCHEMA,
-        f"{ENDPOINT}.resetKvCache.path",
-        "start it with one '/'",
-    ),
-    row(
-        "profiler path that holds a URL",
-        {f"{ENDPOINT}.serverProfiler": {"startPath": "/x?to=http://other"}},
-        _OPERATOR,
-        f"{ENDPOINT}.serverProfiler.startPath",
-        "leave out '://'",
-    ),
-    row(
-        "profiler with a negative time-out",
-        {f"{ENDPOINT}.serverProfiler": {"stopTimeoutSeconds": -1}},
-        _SCHEMA,
-        f"{ENDPOINT}.serverProfiler.stopTimeoutSeconds",
-        "-1 is out of range",
-    ),
-    row(
-        "reset of TensorRT-LLM",
-        {f"{ENDPOINT}.server": "trtllm"},
-        _OPERATOR,
-        f"{ENDPOINT}.resetKvCache",
-        "TensorRT-LLM has no reset route",
-        "resetKvCache: false",
-    ),
-    row(
-        "reset of Dynamo",
-        {
-            f"{ENDPOINT}.server": "dynamo",
-            f"{ENDPOINT}.resetKvCache": {"path": "/clear_kv_blocks"},
-        },
-        _OPERATOR,
-        f"{ENDPOINT}.resetKvCache",
-        "Dynamo has no reset route from 1.6 on",
     ),
 )

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from support.invalid_manifests import changed
-from tare.api.dataset import TokenLengths
 from tare.api.hooks import ResetKvCache, ServerProfiler
+from tare.api.lengths import TokenLengths
 from tare.api.problems import check_spec
 
 if TYPE_CHECKING:
@@ -50,6 +50,63 @@ def test_an_object_overrides_the_defaults_of_a_reset_one_by_one() -> None:
     assert spec_with(endpoint__resetKvCache=options).endpoint.reset == ResetKvCache(
         path="/admin/reset", timeout_seconds=30, max_retry_seconds=0, on_failure="Continue"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "external"),
+    [
+        ({}, "/reset_prefix_cache", False),
+        ({"resetExternal": True}, "/reset_prefix_cache?reset_external=true", True),
+        ({"resetExternal": True, "path": "/r?a=1"}, "/r?a=1&reset_external=true", True),
+        ({"path": "/r?reset_external=true"}, "/r?reset_external=true", True),
+        (
+            {"resetExternal": True, "path": "/r?reset_external=true"},
+            "/r?reset_external=true",
+            True,
+        ),
+    ],
+)
+def test_b71_the_external_cache_is_reset_by_a_query(
+    options: dict[str, Any], path: str, *, external: bool
+) -> None:
+    reset = spec_with(endpoint__resetKvCache=options).endpoint.reset
+
+    assert reset is not None
+    assert (reset.path, reset.external) == (path, external)
+
+
+@pytest.mark.parametrize(
+    ("at", "start", "later"),
+    [("CellStart", True, False), ("BeforeProfiling", False, True), ("Both", True, True)],
+)
+def test_a_reset_comes_at_the_start_before_profiling_or_both(
+    at: str, *, start: bool, later: bool
+) -> None:
+    reset = spec_with(endpoint__resetKvCache={"at": at}).endpoint.reset
+
+    assert reset is not None
+    assert (reset.at_start, reset.before_profiling) == (start, later)
+
+
+@pytest.mark.parametrize(
+    ("options", "body"),
+    [
+        ({}, {}),
+        ({"maxIterations": 30}, {"max_iterations": 30}),
+        ({"startBody": {"num_steps": 5}}, {"num_steps": 5}),
+        (
+            {"maxIterations": 30, "startBody": {"max_iterations": 7, "delay_iterations": 2}},
+            {"max_iterations": 7, "delay_iterations": 2},
+        ),
+    ],
+)
+def test_the_body_of_a_start_is_what_is_written_and_the_limit_of_steps(
+    options: dict[str, Any], body: dict[str, Any]
+) -> None:
+    spec = spec_with(endpoint__serverProfiler=options, endpoint__server="vllm")
+
+    assert spec.endpoint.profiler is not None
+    assert spec.endpoint.profiler.start_body == body
 
 
 def test_an_empty_object_switches_a_hook_on() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from support.invalid_manifests import INVALID, Refuser, Row, changed, valid_manifest
+from support.invalid_manifests import DELETE, INVALID, Refuser, Row, changed, valid_manifest
 from tare.cli.validate import command
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "qwen"}}
@@ -39,6 +39,17 @@ def test_one_of_each_is_not_plural(tmp_path: Path) -> None:
     manifest = changed({"spec.sweep": {"grid": {"dataset.seed": [1]}}, "spec.trials.count": 1})
 
     assert validate(written(tmp_path, manifest)).output == "qwen: valid, 1 cell x 1 trial\n"
+
+
+def test_a_marker_that_falls_through_is_a_warning_and_no_problem(tmp_path: Path) -> None:
+    bust = {"spec.dataset.prompts.cacheBust": {"target": "system_prefix"}, "spec.sweep": DELETE}
+
+    result = validate(written(tmp_path, changed(bust)))
+
+    assert result.exit_code == 0
+    assert result.output.splitlines()[1].startswith(
+        "qwen: warning: spec.dataset.prompts.cacheBust.target: prompts have no system message"
+    )
 
 
 def test_a_problem_is_one_line_that_begins_with_its_path(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from support.invalid_manifests import (
     changed,
     valid_manifest,
 )
-from tare.decide.acceptance import MAX_PROBLEMS, Accepted, Refused, accept
+from tare.decide.acceptance import MAX_PROBLEMS, Accepted, Refused, accept, warnings_of
 from tare.net.allowlist import AllowList
 
 NOTHING = AllowList()
@@ -94,6 +94,55 @@ def test_a_scenario_is_named_by_its_place_in_the_list() -> None:
     assert problem.path == "spec.sweep.scenarios[1].set.dataset.prompts.isl.min"
 
 
+def test_a_marker_without_a_place_of_its_own_is_told_with_its_cells() -> None:
+    targets = ["none", "system_prefix", "first_turn_prefix", "system_suffix"]
+    grid = {"dataset.prompts.cacheBust.target": targets, "phases.profiling.rate": [2, 4, 8]}
+
+    cells = accepted(changed({"spec.sweep": {"grid": grid}})).cells
+
+    path = "spec.dataset.prompts.cacheBust.target"
+    text = (
+        f"{path}: prompts have no system message, so the marker of {{}} goes to the first user turn"
+    )
+    assert warnings_of(cells) == (
+        f"{text.format('system_prefix')} (cell 3, 4, 5)",
+        f"{text.format('system_suffix')} (cell 9, 10, 11)",
+    )
+
+
+def test_a_warning_of_many_cells_names_some_of_them() -> None:
+    bust = {"spec.dataset.prompts.cacheBust": {"target": "system_prefix"}}
+    grid = {"dataset.seed": list(range(9))}
+
+    (warning,) = warnings_of(accepted(changed({**bust, "spec.sweep": {"grid": grid}})).cells)
+
+    assert warning.endswith("(cell 0, 1, 2, 3, 4 and 4 more)")
+
+
+@pytest.mark.parametrize(
+    ("bust", "more", "words"),
+    [
+        ({"target": "system_prefix"}, {}, []),
+        ({"target": "first_turn_suffix"}, {}, ["from their first token"]),
+        ({"target": "system_prefix"}, {"spec.endpoint.server": "generic"}, ["may ignore it"]),
+        (
+            {"target": "first_turn_prefix"},
+            {"spec.dataset.prefixPrompts": {"userContextLength": 9}},
+            ["from their first token"],
+        ),
+    ],
+)
+def test_a_salt_that_does_more_or_less_than_its_target_says_is_told(
+    bust: dict[str, Any], more: dict[str, Any], words: list[str]
+) -> None:
+    change = {"spec.dataset.prompts.cacheBust": {**bust, "carrier": "salt"}, **more}
+
+    found = warnings_of(accepted(changed({**change, "spec.sweep": DELETE})).cells)
+
+    assert len(found) == len(words)
+    assert all(word in warning for word, warning in zip(words, found, strict=True))
+
+
 def test_a_list_of_problems_stays_readable() -> None:
     seeds = [{"name": f"s{seed}", "set": {"dataset.seed": -seed}} for seed in range(1, 200)]
 
@@ -163,3 +212,27 @@ def test_an_object_as_the_api_server_stores_it_is_accepted() -> None:
     manifest["status"] = {"phase": "Running"}
 
     assert is_accepted(manifest)
+
+
+ENGINES = {"urls": ["http://10.0.0.1:8000", "http://10.9.9.9:8000"]}
+
+
+@pytest.mark.parametrize("hook", ["resetKvCache", "serverProfiler"])
+def test_urls_of_a_hooks_target_need_the_allow_list(hook: str) -> None:
+    manifest = changed({f"spec.endpoint.{hook}": {"target": ENGINES}, "spec.sweep": DELETE})
+
+    (problem,) = refused(manifest, AllowList.parse("10.0.0.0/24")).problems
+
+    assert problem.path == f"spec.endpoint.{hook}.target.urls[1]"
+    assert "not on the operator's allow-list" in problem.message
+    assert accepted(manifest, AllowList.parse("10.0.0.0/8")).cells
+
+
+def test_a_sweep_is_no_way_around_the_allow_list() -> None:
+    grid = {"endpoint.resetKvCache": [True, {"target": ENGINES}]}
+
+    found = refused(changed({"spec.sweep": {"grid": grid}})).problems
+
+    assert {problem.path for problem in found} == {
+        f"spec.sweep.grid.endpoint.resetKvCache.target.urls[{index}]" for index in (0, 1)
+    }

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.world import REPLICAS, World, manifest, report
 from tare.api.reasons import CellState, Reason, RunPhase
 from tare.decide.children import TrialKey
+from tare.decide.closing import STOP_PATIENCE
 from tare.decide.facts import OpKind, ResetResult
 from tare.measure.hooks import HookKind, PreflightReport, Replicas
 from tare.measure.messages import WorkerState
@@ -301,6 +302,9 @@ def test_whatever_happens_no_profiler_is_left_on_and_no_trial_counts_twice(
     for name in happenings:
         HAPPENINGS[name](world)
     world.patch_spec(suspend=False)
+    world.settle(limit=400)
+    # A worker that registered for a Job which somebody deletes never says that it stopped.
+    world.now += STOP_PATIENCE + 1
     world.settle(limit=400)
     assert not world.profiler_on
     assert not world.jobs

@@ -48,9 +48,7 @@ def told_by(world: World, limit: int = 300) -> list[Event]:
 
 def test_a_condition_is_told_when_it_turns_with_its_reason_and_message() -> None:
     after = conditions(condition(ConditionType.TARGET_READY, "True", "TargetReady", "2 replicas"))
-    assert events({}, after) == (
-        Event(reason="TargetReady", message="2 replicas"),
-    )
+    assert events({}, after) == (Event(reason="TargetReady", message="2 replicas"),)
     assert events(after, after) == ()
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tare.decide.records import TrialRecord
 
 OFF, CONFIRMED, UNVERIFIED = ResetState.OFF, ResetState.CONFIRMED, ResetState.UNVERIFIED
+PROVEN, INCOMPLETE = ResetState.PROVEN, ResetState.INCOMPLETE
 
 
 def with_cache(reset: str, *first_cached: int | None, trial: int = 0) -> TrialRecord:
@@ -41,6 +42,11 @@ def with_cache(reset: str, *first_cached: int | None, trial: int = 0) -> TrialRe
         (UNVERIFIED, 0, Reason.UNVERIFIED),
         (UNVERIFIED, None, Reason.UNVERIFIED),
         (UNVERIFIED, 48, Reason.WARM_CACHE),
+        (PROVEN, 0, Reason.AS_ASKED),
+        (PROVEN, None, Reason.AS_ASKED),
+        (PROVEN, 48, Reason.WARM_CACHE),
+        (INCOMPLETE, 0, Reason.RESET_INCOMPLETE),
+        (INCOMPLETE, 48, Reason.RESET_INCOMPLETE),
     ],
 )
 def test_the_first_request_tells_whether_the_reset_held(
@@ -52,6 +58,56 @@ def test_the_first_request_tells_whether_the_reset_held(
 def test_only_the_first_phase_counts_since_warm_up_fills_the_cache_for_the_next() -> None:
     assert cache_state(with_cache(CONFIRMED, 0, 512)) is Reason.AS_ASKED
     assert cache_state(with_cache(CONFIRMED, 512, 0)) is Reason.WARM_CACHE
+
+
+WARM, COLD = "warmup", "profiling"
+
+
+@pytest.mark.parametrize(
+    ("start", "again", "phases", "expected"),
+    [
+        (OFF, PROVEN, [(WARM, 512), (COLD, 0)], Reason.AS_ASKED),
+        (OFF, CONFIRMED, [(WARM, 512), (COLD, 0)], Reason.AS_ASKED),
+        (OFF, CONFIRMED, [(WARM, 0), (COLD, 512)], Reason.WARM_CACHE),
+        (OFF, CONFIRMED, [(WARM, 0), (COLD, None)], Reason.UNVERIFIED),
+        (OFF, CONFIRMED, [(COLD, 0), (COLD, 512)], Reason.AS_ASKED),
+        (OFF, CONFIRMED, [(COLD, 0), (WARM, 9), (COLD, 512)], Reason.WARM_CACHE),
+        (CONFIRMED, CONFIRMED, [(WARM, 0), (COLD, 0)], Reason.AS_ASKED),
+        (CONFIRMED, CONFIRMED, [(WARM, 512), (COLD, 0)], Reason.WARM_CACHE),
+        (PROVEN, UNVERIFIED, [(WARM, 0), (COLD, 0)], Reason.UNVERIFIED),
+        (PROVEN, INCOMPLETE, [(WARM, 0), (COLD, 0)], Reason.RESET_INCOMPLETE),
+    ],
+)
+def test_after_a_reset_before_profiling_its_first_request_tells(
+    start: str, again: str, phases: list[tuple[str, int | None]], expected: Reason
+) -> None:
+    results = tuple(
+        phase_result(name=str(number), kind=kind, first_cached_tokens=first)
+        for number, (kind, first) in enumerate(phases)
+    )
+    summary = replace(trial_summary(), phases=results)
+    trial = measured(0, reset=start, reset_before_profiling=again, summary=summary)
+    assert cache_state(trial) is expected
+
+
+def test_a_cell_says_of_its_weakest_reset_why_it_is_doubted() -> None:
+    [cell] = cells(1, trials=3)
+    records = [
+        measured(0, 0, reset=PROVEN),
+        measured(0, 1, reset=UNVERIFIED, reset_message="qwen-0 said nothing"),
+        measured(0, 2, reset=INCOMPLETE, reset_message="qwen-1 still found 192 tokens"),
+    ]
+    assert outcome_of(cell, records, ()).reset_message == "qwen-1 still found 192 tokens"
+    assert outcome_of(cell, records[:2], ()).reset_message == "qwen-0 said nothing"
+    assert outcome_of(cell, records[:1], ()).reset_message == ""
+
+
+def test_a_cells_reset_counts_only_the_moments_that_were_asked_for() -> None:
+    [cell] = cells(1)
+    late = measured(0, reset=OFF, reset_before_profiling=PROVEN)
+    assert outcome_of(cell, [late], ()).reset == PROVEN
+    both = measured(0, reset=PROVEN, reset_before_profiling=UNVERIFIED)
+    assert outcome_of(cell, [both], ()).reset == UNVERIFIED
 
 
 @pytest.mark.parametrize("summary", [None, trial_summary()])
@@ -79,6 +135,8 @@ def test_a_cell_is_as_good_as_its_weakest_trial(first: int | None, second: int |
         ((CONFIRMED, UNVERIFIED), UNVERIFIED),
         ((OFF, OFF), OFF),
         ((CONFIRMED, OFF), OFF),
+        ((CONFIRMED, PROVEN), CONFIRMED),
+        ((INCOMPLETE, UNVERIFIED), INCOMPLETE),
     ],
 )
 def test_a_cells_reset_is_the_weakest_of_its_trials(resets: tuple[str, str], weakest: str) -> None:

@@ -291,6 +291,14 @@ def test_the_cache_condition_is_as_bad_as_the_worst_cell(
     assert words in found["message"]
 
 
+def test_b71_what_a_reset_left_behind_stands_in_the_condition_with_its_number() -> None:
+    text = "qwen-0 took 1024 tokens from it"
+    left = replace(cached(1, 0, reset="Incomplete"), reset_message=text)
+    found = condition(status_of(run_of_cells(5), [cached(0, 9), left]), "CacheAsPlanned")
+    assert (found["status"], found["reason"]) == ("False", Reason.RESET_INCOMPLETE)
+    assert found["message"] == f"cell 1: {text}"
+
+
 def test_without_a_reset_nothing_is_claimed_about_the_cache() -> None:
     status = status_of(run_of_cells(5), [cached(0, 0, reset="Off")])
     assert "CacheAsPlanned" not in {c["type"] for c in status["conditions"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,21 +46,29 @@ SCHEMA = compile_structural(VERSION["schema"]["openAPIV3Schema"]["properties"]["
 SHORT = st.text(max_size=30)
 MESSAGES = st.text(max_size=1024)
 SECONDS = st.floats(min_value=0, max_value=4e9, allow_nan=False)
+REPLICAS = st.none() | st.lists(
+    st.builds(Replica, uid=SHORT, name=SHORT, origin=SHORT), max_size=3
+).map(tuple)
+RESETS = st.builds(ResetMark, state=st.sampled_from(ResetState), message=MESSAGES)
 ATTEMPTS = st.builds(
     Attempt,
     key=st.builds(TrialKey, *[st.integers(min_value=0, max_value=500)] * 3),
     started=SECONDS,
     spawned=st.none() | SECONDS,
     faults=st.integers(min_value=0, max_value=3),
-    replicas=st.none()
-    | st.lists(st.builds(Replica, uid=SHORT, name=SHORT, origin=SHORT), max_size=3).map(tuple),
-    reset=st.none() | st.builds(ResetMark, state=st.sampled_from(ResetState), message=MESSAGES),
+    replicas=REPLICAS,
+    reset_servers=REPLICAS,
+    profiler_servers=REPLICAS,
+    reset=st.none() | RESETS,
+    before_profiling=st.none()
+    | st.builds(replace, RESETS, phase=st.integers(min_value=0, max_value=15)),
     profiler=st.none()
     | st.builds(
         ProfilerMark,
         state=st.sampled_from(ProfilerState),
         phase=st.integers(min_value=0, max_value=15),
         message=MESSAGES,
+        started=st.none() | SECONDS,
     ),
     verdict=st.none()
     | st.builds(
@@ -242,8 +251,11 @@ def test_the_crd_describes_no_field_that_nobody_writes() -> None:
     """But `target`, whose writer is not built yet."""
     written: set[str] = set()
     for script in SCRIPTS.values():
-        world = World(manifest(goals=[{"metric": "error_rate", "max": "1%"}]))
+        endpoint = {**manifest()["spec"]["endpoint"], "resetKvCache": {"at": "Both"}}
+        goals = [{"metric": "error_rate", "max": "1%"}]
+        world = World(manifest(goals=goals, endpoint=endpoint))
         world.document["status"] = {"operator": "tare-0"}
+        world.found = replace(world.found, reset=world.found.ready, profiler=world.found.ready)
         script(world)
         while world.step() | world.finish_ops() | world.move_workers():
             written |= paths(world.status)

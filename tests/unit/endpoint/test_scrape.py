@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tare.endpoint.scrape import read_counts
-from tare.measure.servers import ServerCount, ServerCounts
+from tare.measure.servers import ServerCount, ServerCounts, shifted
 
 VLLM = """\
 # HELP vllm:prompt_tokens_total Number of prefill tokens processed.
@@ -17,6 +17,8 @@ vllm:request_success_total{engine="0",finished_reason="length"} 3.0
 vllm:request_success_total{engine="0",finished_reason="stop"} 4.0
 # TYPE vllm:prefix_cache_hits counter
 vllm:prefix_cache_hits{engine="0"} 64.0
+# TYPE vllm:external_prefix_cache_hits_total counter
+vllm:external_prefix_cache_hits_total{engine="0"} 1024.0
 # TYPE process_cpu_seconds_total counter
 process_cpu_seconds_total 12.0
 """
@@ -27,6 +29,7 @@ def test_samples_of_all_engines_and_reasons_are_added_up() -> None:
         ServerCount.PROMPT_TOKENS: 1024.0,
         ServerCount.REQUESTS: 7.0,
         ServerCount.CACHE_HITS: 64.0,
+        ServerCount.EXTERNAL_HITS: 1024.0,
     }
 
 
@@ -44,3 +47,10 @@ def test_the_difference_is_what_happened_in_between() -> None:
     counts = ServerCounts(replica="a", before={"requests": 10.0}, after={"requests": 13.0})
     assert counts.delta(ServerCount.REQUESTS) == 3
     assert counts.delta(ServerCount.PROMPT_TOKENS) is None
+
+
+def test_a_stretch_that_is_none_of_the_trial_is_taken_out_of_its_counters() -> None:
+    before = {"a": {"requests": 10.0, "prompt_tokens": 5.0}, "b": {"requests": 1.0}, "c": {}}
+    begin = {"a": {"requests": 12.0, "prompt_tokens": 9.0}, "b": {"requests": 1.0}}
+    end = {"a": {"requests": 15.0}, "b": {"requests": 4.0}, "c": {"requests": 2.0}}
+    assert shifted(before, begin, end) == {"a": {"requests": 13.0}, "b": {"requests": 4.0}}

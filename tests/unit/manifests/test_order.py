@@ -8,10 +8,17 @@ import pytest
 
 from support.manifest_builder import ADDRESS, KEY, OWNER, order_of, phase, spec_of
 from tare.api.names import ENV_AUTHORITY
-from tare.manifests.order import build_target
+from tare.manifests.order import build_order, build_target
 from tare.measure.rows import MOST_ROWS
 from tare.net.auth import headers_of
-from tare.plan.order import HeaderOrder, Lengths, RampOrder, TlsOrder
+from tare.plan.order import (
+    CacheBustOrder,
+    HeaderOrder,
+    Lengths,
+    RampOrder,
+    TlsOrder,
+    TurnsOrder,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +83,42 @@ def test_entries_that_are_given_are_taken() -> None:
 def test_every_form_of_a_length_is_handed_on(given: Any, lengths: Lengths) -> None:
     dataset = order_of(dataset={"prompts": {"isl": given, "osl": given}}).dataset
     assert (dataset.isl, dataset.osl) == (lengths, lengths)
+
+
+def test_prefixes_turns_and_markers_are_handed_on() -> None:
+    bust: Any = {"target": "system_suffix", "scope": "TrajectoryAndPhase", "carrier": "salt"}
+    dataset = {
+        "prompts": {"cacheBust": bust},
+        "prefixPrompts": {"sharedSystemLength": 99, "userContextLength": 9},
+        "turns": {"mean": 2.5, "turnDelay": "500ms"},
+    }
+    sessions = phase(type="sessions", requests=None, sessions=7, ramp={"seconds": 5.0})
+    order = order_of(dataset=dataset, phases=[sessions])
+    found = order.dataset
+    assert found.cache_bust == CacheBustOrder(**bust)
+    assert (found.shared_system, found.user_context, found.has_system) == (99, 9, True)
+    assert found.turns == TurnsOrder(mean=2.5, delay=0.5)
+    assert (order.phases[0].sessions, order.phases[0].requests) == (7, None)
+    assert found.entries == 7
+    assert order.phases[0].ramp == RampOrder(seconds=5.0, start=1.0)
+
+
+def test_a_pool_is_handed_on() -> None:
+    found = order_of(dataset={"prefixPrompts": {"poolSize": 4, "poolLength": 64}}).dataset
+    assert (found.pool_size, found.pool_length, found.has_system) == (4, 64, False)
+
+
+def test_a_system_prompt_is_that_of_the_manifest_or_the_one_that_was_read() -> None:
+    inline = order_of(dataset={"prefixPrompts": {"systemPrompt": "Be brief."}})
+    assert inline.dataset.system_prompt == "Be brief."
+    source = {"configMapKeyRef": {"name": "prompts", "key": "brief"}}
+    spec = spec_of(dataset={"prefixPrompts": {"systemPromptFrom": source}})
+    read = build_order(OWNER, KEY, spec, address=ADDRESS, headers=(), system_prompt="Be clear.")
+    assert read.dataset.system_prompt == "Be clear."
+
+
+def test_workers_may_ask_the_target_what_a_token_is() -> None:
+    assert order_of().count_tokens
 
 
 def test_the_order_names_its_attempt_and_how_many_share_it() -> None:

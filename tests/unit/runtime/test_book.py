@@ -386,3 +386,10 @@ def test_forgetting_keeps_what_is_wanted(book: AttemptBook) -> None:
     book.register(register(key=OTHER))
     book.drop({OTHER})
     assert list(book.views()) == [OTHER]
+
+
+def test_the_first_worker_tells_what_all_of_them_send(book: AttemptBook) -> None:
+    assert book.dataset(KEY) == {}
+    book.register(register(1, dataset={"entries": 8}))
+    book.register(register(0))
+    assert book.dataset(KEY) == {"entries": 8}

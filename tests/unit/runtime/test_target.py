@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from support.memory_cluster import MemoryCluster
 from support.scripted_http import Reply, json_reply, scripted
 from tare.api.endpoint import Endpoint
 from tare.api.reasons import Reason
+from tare.endpoint.client import ControlClient
 from tare.kube.port import ENDPOINT_SLICE, POD, SECRET, SERVICE
 from tare.manifests.metadata import Owner
 from tare.runtime.target import TargetService
@@ -122,7 +124,7 @@ async def test_b63_hooks_and_scrapes_use_the_runs_tls_settings(
         await cluster.create(SECRET, "bench", secret(certificate.cert.read_text()))
         target = service_of(cluster)
         target_of_run = endpoint(tls=tls, resetKvCache=True, server="vllm")
-        found = await target.reset(target_of_run)
+        found = await target.reset(target_of_run, send=True, mark="m")
         counts = await target.counts(target_of_run, found.replicas.ready)
         hosts = {request.headers["Host"] for server in servers for request in server.requests}
     assert found.report is not None
@@ -136,7 +138,9 @@ async def test_b63_without_an_authority_the_reset_fails_and_names_the_certificat
 ) -> None:
     async with secure_servers(certificate) as servers:
         target = service_of(await cluster_of(servers[0].port))
-        found = await target.reset(endpoint(tls={}, resetKvCache=True, server="vllm"))
+        found = await target.reset(
+            endpoint(tls={}, resetKvCache=True, server="vllm"), send=True, mark="m"
+        )
     assert found.report is not None
     assert not found.report.ok
     assert "certificate" in found.report.message
@@ -150,7 +154,85 @@ async def test_an_authority_that_cannot_be_had_is_named(content: str | None, wor
     cluster = await cluster_of(8443)
     if content is not None:
         await cluster.create(SECRET, "bench", secret(content))
-    found = await service_of(cluster).reset(endpoint(tls=OWN, resetKvCache=True, server="vllm"))
+    found = await service_of(cluster).reset(
+        endpoint(tls=OWN, resetKvCache=True, server="vllm"), send=True, mark="m"
+    )
     assert found.report is not None
     assert (found.report.ok, found.report.reason) == (False, Reason.SECRET_MISSING)
     assert words in found.report.message
+
+
+async def test_hooks_with_a_target_of_their_own_are_found_with_the_replicas() -> None:
+    cluster = await cluster_of(8000)
+    engine: Document = {
+        "metadata": {"name": "engine-0", "labels": {"app": "engine"}},
+        "status": {"podIP": "10.0.0.9", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    uid = (await cluster.create(POD, "bench", engine))["metadata"]["uid"]
+    ports = {"selector": {"app": "engine"}, "ports": (8000, 8001)}
+    asked = endpoint(
+        resetKvCache={"target": ports}, serverProfiler={"target": {"ports": (9000,)}}, server="vllm"
+    )
+    target = service_of(cluster)
+    found = await target.replicas(asked)
+    assert len(found.ready) == 2
+    assert [replica.origin for replica in found.reset or ()] == [
+        "http://10.0.0.9:8000",
+        "http://10.0.0.9:8001",
+    ]
+    assert [replica.origin for replica in found.profiler or ()] == [
+        f"http://{address}:9000" for address in ADDRESSES
+    ]
+    members = await target.members(asked)
+    assert {f"pod:{uid}", "origin:http://10.0.0.9:8001"} <= members
+
+
+async def test_a_target_without_engines_is_not_ready() -> None:
+    asked = endpoint(resetKvCache={"target": {"selector": {"app": "gone"}, "ports": (1,)}})
+    found = await service_of(await cluster_of(8000)).reset(asked, send=True, mark="m")
+    assert (found.replicas.ready, found.report) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "body"),
+    [
+        ("vllm", True, {"profile_prefix": "run-cell0-trial1"}),
+        ("vllm", {"maxIterations": 7}, {"profile_prefix": "run-cell0-trial1", "max_iterations": 7}),
+        ("vllm", {"startBody": {"profile_prefix": "mine"}}, {"profile_prefix": "mine"}),
+        ("sglang", {"startBody": {"num_steps": 5}}, {"num_steps": 5}),
+        ("generic", True, None),
+    ],
+)
+async def test_a_trace_is_named_where_the_server_takes_a_name(
+    server: str, options: Any, body: dict[str, Any] | None
+) -> None:
+    async with scripted() as model, ControlClient() as http:
+        model.on("/start_profile", Reply())
+        context = replace(context_of(MemoryCluster(), FakeClock()), control=http)
+        target = TargetService(context, OWNER)
+        asked = endpoint(service=None, url=model.origin, serverProfiler=options, server=server)
+        replicas = await target.replicas(asked)
+        report = await target.start_profiler(asked, replicas.ready, name="run-cell0-trial1")
+        (request,) = model.requests
+    assert report.ok
+    assert (request.json() if request.body else None) == body
+
+
+async def test_canaries_go_below_the_path_of_a_url() -> None:
+    async with scripted() as model, ControlClient() as http:
+        model.on("/reset_prefix_cache", json_reply({"success": True}))
+        context = replace(context_of(MemoryCluster(), FakeClock()), control=http)
+        target = TargetService(context, OWNER)
+        asked = endpoint(service=None, url=f"{model.origin}/team/v1", resetKvCache=True)
+        found = await target.reset(asked, send=True, mark="m")
+        paths = [request.path for request in model.requests]
+    assert found.report is not None
+    assert found.report.ok
+    assert paths == ["/team/v1/completions", "/team/v1/chat/completions", "/reset_prefix_cache"]
+
+
+async def test_a_reset_that_is_not_due_only_finds_the_replicas() -> None:
+    target = service_of(await cluster_of(8000))
+    found = await target.reset(endpoint(resetKvCache=True), send=False, mark="m")
+    assert found.report is None
+    assert len(found.replicas.ready) == 2

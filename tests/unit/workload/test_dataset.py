@@ -6,8 +6,10 @@ import orjson
 import pytest
 
 from tare.plan.order import DatasetOrder, Lengths, PhaseOrder, TargetOrder, WorkOrder
+from tare.workload.conversation import Conversations
 from tare.workload.dataset import DatasetError, load, reachable_entries
 from tare.workload.describe import describe
+from tare.workload.sizes import TokenSizes
 
 RATE = PhaseOrder(name="p", kind="profiling", type="constant", rate=40.0, requests=400)
 TIMED = PhaseOrder(name="p", kind="profiling", type="concurrency", concurrency=4, duration=5.0)
@@ -74,11 +76,12 @@ def test_what_cannot_be_made_is_refused_by_its_field(dataset: dict[str, Any], me
 
 def test_the_description_sums_the_lengths_up() -> None:
     dataset = DatasetOrder(entries=3, isl=Lengths(value=16), osl=Lengths(values=(4,)), seed=9)
-    assert describe(dataset) == {
+    assert describe(dataset, Conversations(dataset, TokenSizes())) == {
         "type": "synthetic",
         "entries": 3,
         "seed": 9,
         "exact": False,
+        "counted_by": "words",
         "prompt_tokens": {"min": 16, "mean": 16, "max": 16},
         "output_tokens": {"min": 4, "mean": 4, "max": 4},
     }

@@ -36,6 +36,7 @@ class Hook:
     server: str
     http: Control
     clock: Clock
+    body: bytes | None = None
 
     async def post(
         self,
@@ -50,7 +51,12 @@ class Hook:
         status = wait = None
         try:
             answer = await self.http.call(
-                "POST", url, headers=self.headers, timeout=timeout, host=self.host
+                "POST",
+                url,
+                headers=self.headers,
+                timeout=timeout,
+                host=self.host,
+                body=self.body,
             )
         except CallError as error:
             verdict = unanswered(error, self.kind)

@@ -9,8 +9,9 @@ cancelled in a start has to call `stop_profiler` itself, as after a crash.
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tare.endpoint.hooks.call import Hook
 from tare.endpoint.hooks.report import nobody, report_of
@@ -37,10 +38,12 @@ async def start_profiler(
     server: str,
     http: Control,
     clock: Clock,
+    body: Mapping[str, Any] | None = None,
 ) -> HookReport:
     """Start on every ready replica; when one fails, stop them all and report the failure.
 
-    The rows of those stops follow the rows of the starts; how they ended changes the message only.
+    `body` goes with the start as JSON; an empty one is none, as old servers want it. The rows of
+    those stops follow the rows of the starts; how they ended changes the message only.
     """
     if not replicas.ready:
         return nobody(HookKind.PROFILER_START)
@@ -52,11 +55,12 @@ async def start_profiler(
         server=server,
         http=http,
         clock=clock,
+        body=json.dumps(body).encode() if body else None,
     )
     report = await _report(hook, replicas, timeout)
     if report.ok:
         return report
-    stop = replace(hook, kind=HookKind.PROFILER_STOP, path=stop_path)
+    stop = replace(hook, kind=HookKind.PROFILER_STOP, path=stop_path, body=None)
     stopped = await _report(stop, replicas, stop_timeout)
     message = report.message if stopped.ok else f"{report.message}; then {stopped.message}"
     return replace(report, message=message, calls=report.calls + stopped.calls)

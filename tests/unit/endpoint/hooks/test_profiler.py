@@ -16,7 +16,9 @@ START, STOP = "/start_profile", "/stop_profile"
 ACTIVE = json_reply({"error": {"message": "A profiling session is already active."}}, 409)
 
 
-async def start(servers: list[ScriptedServer], *, wait: float = 5) -> HookReport:
+async def start(
+    servers: list[ScriptedServer], *, wait: float = 5, body: dict[str, object] | None = None
+) -> HookReport:
     replicas = replicas_of(servers)
     async with ControlClient() as http:
         return await start_profiler(
@@ -30,6 +32,7 @@ async def start(servers: list[ScriptedServer], *, wait: float = 5) -> HookReport
             server="vllm",
             http=http,
             clock=FakeClock(),
+            body=body,
         )
 
 
@@ -128,3 +131,21 @@ async def test_a_missing_route_says_how_the_server_must_be_started(missing: int)
         servers[0].on(START, Reply(status=missing)).on(STOP, Reply(status=missing))
         report = await start(servers)
     assert "--profiler-config" in report.message
+
+
+async def test_a_start_has_the_body_that_was_asked_for_and_its_stop_has_none() -> None:
+    async with fleet(1) as (server,):
+        server.on(START, Reply(status=500)).on(STOP, Reply())
+        await start([server], body={"max_iterations": 7})
+        first, second = server.requests
+    assert first.json() == {"max_iterations": 7}
+    assert first.headers["Content-Type"] == "application/json"
+    assert (second.path, second.body) == (STOP, b"")
+
+
+async def test_a_start_without_a_body_is_an_empty_post() -> None:
+    async with fleet(1) as (server,):
+        server.on(START, Reply())
+        await start([server], body={})
+        (request,) = server.requests
+    assert request.body == b""
