@@ -71,6 +71,7 @@ def exercised() -> Iterator[Exercised]:
             meet_a_job_of_the_same_name(runs, log, tare.user)
             write_over_what_a_crash_left(runs)
             survive_a_restart(tare, runs)
+            take_a_prompt(runs)
             expire(runs)
             assert condition(small.finish("too-many", 60), "Failed") == "True"
             # A live run, so that the removal has something to cancel.
@@ -134,6 +135,14 @@ def survive_a_restart(tare: Installation, runs: Space) -> None:
     kill = ("delete", "pods", f"--selector={names.LABEL_COMPONENT}=operator", "--grace-period=0")
     tare.space.kubectl(*kill, "--force")
     assert condition(runs.finish("restarted"), "Complete") == "True"
+
+
+def take_a_prompt(runs: Space) -> None:
+    """A run names a ConfigMap that holds its system prompt."""
+    runs.kubectl("create", "configmap", "prompts", "--from-literal=brief=Be brief.")
+    source = {"configMapKeyRef": {"name": "prompts", "key": "brief"}}
+    runs.start_run("prompted", **SHORT, dataset={"prefixPrompts": {"systemPromptFrom": source}})
+    assert condition(runs.finish("prompted"), "Complete") == "True"
 
 
 def expire(runs: Space) -> None:

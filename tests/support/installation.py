@@ -155,7 +155,7 @@ def namespace(purpose: str) -> Iterator[Space]:
     try:
         yield Space(name, Kubectl(KUBECONFIG, name))
     finally:
-        everywhere("delete", "namespace", name, "--wait=false")
+        everywhere("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
 @dataclass(slots=True)

@@ -83,7 +83,8 @@ def _load_stopped(draft: Draft, verdict: Verdict) -> bool:
     """
     if draft.facts.now - verdict.at > STOP_PATIENCE:
         return True
-    ended = {pod.uid for pod in draft.pods if pod.ended}
+    # Of any Job: workers of one that was deleted may be known still.
+    ended = {pod.uid for pod in draft.facts.pods if pod.ended}
     known = draft.facts.workers.get(draft.current.key, {})
     return all(_silent(worker, ended) for worker in known.values())
 

@@ -145,6 +145,8 @@ def _start_profiler(draft: Draft, phase: int) -> bool:
     if report is None:
         return draft.wait("the server's profiler to start")
     if not report.ok:
+        if report.reason is Reason.REPLICAS_CHANGED:
+            return draft.fault(report.reason, report.message)
         reason = report.reason or Reason.PROFILER_START_FAILED
         return draft.end_attempt(CellState.FAILED, reason, report.message)
     draft.update(

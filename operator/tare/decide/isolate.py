@@ -133,6 +133,9 @@ def _state(report: HookReport) -> ResetState:
 def _fails(draft: Draft, report: HookReport) -> bool:
     """Whether a reset ends the attempt."""
     settings = draft.cell.spec.endpoint.reset
+    if report.reason is Reason.REPLICAS_CHANGED:
+        draft.fault(report.reason, report.message)
+        return True
     if report.ok or (settings is not None and settings.on_failure == "Continue"):
         return False
     draft.end_attempt(CellState.FAILED, report.reason or Reason.RESET_REFUSED, report.message)

@@ -205,11 +205,15 @@ def _soundness(draft: Draft, measured: Sequence[CellOutcome]) -> None:
         reason = Reason.PROFILER_STOP_FAILED
         draft.condition(ConditionType.MEASUREMENT_SOUND, False, reason, text)
         return
+    found: dict[Reason, str] = {}
     for outcome in measured:
         for concern in outcome.summary.concerns if outcome.summary else ():
-            text = f"cell {outcome.index}: {concern.message}"
-            draft.condition(ConditionType.MEASUREMENT_SOUND, False, concern.reason, text)
-            return
+            found.setdefault(concern.reason, f"cell {outcome.index}: {concern.message}")
+    if found:
+        # One of each kind: the first must not hide that there is another.
+        reason, text = next(iter(found)), " ".join(found.values())
+        draft.condition(ConditionType.MEASUREMENT_SOUND, False, reason, text)
+        return
     draft.condition(ConditionType.MEASUREMENT_SOUND, True, Reason.NO_ISSUES)
 
 

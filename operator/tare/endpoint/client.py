@@ -25,6 +25,9 @@ __all__ = ["Answer", "CallError", "CallFailure", "Control", "ControlClient"]
 
 MAX_BODY = 4 * 1024 * 1024
 """Bytes of an answer that are read; a real vLLM's `/metrics` has 56 kB with one model."""
+_CONNECT_TIMEOUT = 10.0
+"""Seconds for a connection, which the kernel accepts for a server that is busy: none after that
+long means that nobody is there, as at the address of a pod that is gone. A stop may take 300 s."""
 
 
 class CallFailure(StrEnum):
@@ -87,8 +90,11 @@ class Control(Protocol):
 class ControlClient:
     """`Control` on aiohttp; an async context manager that closes its connections."""
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, *, tls: ssl.SSLContext | None = None, connect_timeout: float = _CONNECT_TIMEOUT
+    ) -> None:
         self._tls: ssl.SSLContext | bool = tls or True
+        self._connect_timeout = connect_timeout
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -97,7 +103,7 @@ class ControlClient:
             connector=aiohttp.TCPConnector(ssl=self._tls, force_close=True, limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": "tare-operator"},
-            timeout=aiohttp.ClientTimeout(total=None),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout),
         )
         return self
 
@@ -127,6 +133,9 @@ class ControlClient:
         try:
             async with asyncio.timeout(timeout):
                 return await self._send(method, url, headers, host, body)
+        except aiohttp.ConnectionTimeoutError as error:
+            message = f"{method} {url}: no connection within {self._connect_timeout:g} s"
+            raise CallError(CallFailure.UNREACHABLE, message) from error
         except TimeoutError as error:
             message = f"{method} {url}: no answer within {timeout:g} s"
             raise CallError(CallFailure.TIMEOUT, message) from error

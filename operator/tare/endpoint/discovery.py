@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
     from tare.kube.port import Cluster, Document
 
-__all__ = ["discover", "from_urls", "select_replicas"]
+__all__ = ["discover", "from_urls", "gone", "select_replicas"]
 
 _SERVICE_NAME = "kubernetes.io/service-name"
 _HEADLESS = "None"
 _USUAL_PORT = "http"
+_ENDED = ("Succeeded", "Failed")
 
 
 async def discover(
@@ -59,6 +60,24 @@ async def discover(
     slices = await cluster.list(ENDPOINT_SLICE, namespace, labels={_SERVICE_NAME: service})
     pods = await cluster.list(POD, namespace, labels=selector)
     return select_replicas(found, slices, pods, port, scheme=scheme)
+
+
+async def gone(cluster: Cluster, namespace: str, replicas: Iterable[Replica]) -> frozenset[str]:
+    """Name the replicas whose pods have ended, were deleted, or are on their way out.
+
+    All pods of the namespace are asked for: one that has lost its label is no replica any more, but
+    it lives, and its profiler with it.
+
+    Raises:
+        KubeError: the API server refused or could not be asked.
+    """
+    # One given by its URL is no pod, and the port of a pod's engine does not matter here.
+    uids = {r.name: r.uid.partition(":")[0] for r in replicas if r.uid != r.origin}
+    if not uids:
+        return frozenset()
+    pods = await cluster.list(POD, namespace)
+    alive = {pod["metadata"]["uid"] for pod in pods if _lives(pod)}
+    return frozenset(name for name, uid in uids.items() if uid not in alive)
 
 
 def from_urls(urls: Iterable[str]) -> Replicas:
@@ -203,6 +222,11 @@ def _replica(
         image=_image(pod),
         restarts=sum(c.get("restartCount", 0) for c in _containers(pod)),
     )
+
+
+def _lives(pod: Document) -> bool:
+    ended = (pod.get("status") or {}).get("phase") in _ENDED
+    return not ended and "deletionTimestamp" not in pod["metadata"]
 
 
 def _containers(pod: Document) -> list[dict[str, Any]]:

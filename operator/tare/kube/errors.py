@@ -13,6 +13,7 @@ __all__ = [
     "Invalid",
     "KubeError",
     "NotFound",
+    "Terminating",
     "TooLarge",
     "Unavailable",
 ]
@@ -40,6 +41,10 @@ class Invalid(KubeError):
 
 class NotFound(KubeError):
     """404."""
+
+
+class Terminating(Forbidden):
+    """403: the namespace is being deleted, so that nothing can be created in it any more."""
 
 
 class TooLarge(KubeError):

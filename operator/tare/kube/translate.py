@@ -20,6 +20,7 @@ from tare.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    Terminating,
     TooLarge,
     Unavailable,
 )
@@ -32,6 +33,8 @@ MAX_MESSAGE = 1024
 _TOO_LARGE = ("request is too large", "trying to send message larger than max")
 """etcd's refusals, which the API server passes on as a 500."""
 
+_NAMESPACE_ENDS = "NamespaceTerminating"
+"""Cause of a refused create; the reason is Forbidden as for any other."""
 _CLIENT_ERROR = 4
 _BY_STATUS: dict[int, type[KubeError]] = {
     HTTPStatus.UNAUTHORIZED: Unavailable,
@@ -53,6 +56,8 @@ def error_of(status: int, body: bytes, request: str) -> KubeError:
     reason = document.get("reason", "")
     text = _one_line(document.get("message") or body.decode(errors="replace"))
     message = text if document.get("message") else f"{request}: HTTP {status} {text}".rstrip()
+    if status == HTTPStatus.FORBIDDEN and _NAMESPACE_ENDS in _causes(document):
+        return Terminating(message[:MAX_MESSAGE])
     return _kind(status, reason, text)(message[:MAX_MESSAGE])
 
 
@@ -73,6 +78,11 @@ def _status_document(body: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def _causes(document: dict[str, Any]) -> set[str]:
+    details = document.get("details") or {}
+    return {cause.get("reason", "") for cause in details.get("causes") or ()}
 
 
 def _one_line(text: str) -> str:

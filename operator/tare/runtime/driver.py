@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tare.api import names
@@ -20,7 +21,7 @@ from tare.decide.decision import decide
 from tare.decide.facts import Facts
 from tare.decide.refusal import refuse
 from tare.decide.stored import run_of
-from tare.kube.errors import KubeError, NotFound
+from tare.kube.errors import KubeError, NotFound, Terminating
 from tare.kube.port import JOB, POD, Document
 from tare.manifests.metadata import Owner
 from tare.measure.messages import CommandKind
@@ -184,7 +185,7 @@ class Driver:
         lacking = self._operations.lacking_pods(self.children.jobs)
         if context.clock.now() - self._listed > (RELIST_SOON if lacking else RELIST):
             await self._relist()
-        run = run_of(self._document, self._accepted)
+        run = self._stored_run()
         await self._claim(run)
         facts = self._facts()
         began = context.clock.now()
@@ -200,13 +201,12 @@ class Driver:
         if news is not None:
             context.metrics.reaction_seconds.observe(context.clock.now() - news)
         if changed:
-            await post_events(context, self.owner, decision.events)
-            publish(context.metrics, self.owner, self._document)
+            await self._tell(decision)
         if decision.finished:
             return True
         for action in decision.actions:
             self._keep(await self._effects.perform(action, self._document))
-        if run.deleting and not decision.actions and not self._guarded:
+        if self._deleted and not decision.actions and not self._guarded:
             return True
         if not changed and not self._achieved(decision):
             self._operations.show_live(run.attempt)
@@ -216,16 +216,35 @@ class Driver:
                     await self._wake.wait()
         return False
 
+    def _stored_run(self) -> Run:
+        """The run as it is stored.
+
+        When its namespace is being deleted it counts as deleted, though its own turn comes later:
+        our rights in the namespace may go before the run does.
+        """
+        run = run_of(self._document, self._accepted)
+        return replace(run, deleting=run.deleting or self._operations.namespace_ends)
+
+    async def _tell(self, decision: Decision) -> None:
+        """Tell people and Prometheus what changed."""
+        if not await post_events(self._context, self.owner, decision.events):
+            self._operations.namespace_ends = True
+        publish(self._context.metrics, self.owner, self._document)
+
     async def _claim(self, run: Run) -> None:
         """Own the target before anything is sent to it, or know whom to wait for."""
         if run.suspend or run.deleting:
             return
-        blocker = await self._context.claims.claim(
-            self.owner,
-            created=self._document["metadata"]["creationTimestamp"],
-            members=self._operations.members,
-            wake=self.wake,
-        )
+        try:
+            blocker = await self._context.claims.claim(
+                self.owner,
+                created=self._document["metadata"]["creationTimestamp"],
+                members=self._operations.members,
+                wake=self.wake,
+            )
+        except Terminating:
+            self._operations.namespace_ends = True
+            raise
         self._blocker = blocker or ""
 
     def _achieved(self, decision: Decision) -> bool:
@@ -243,6 +262,10 @@ class Driver:
     @property
     def _status(self) -> Mapping[str, Any]:
         return self._document.get("status") or {}
+
+    @property
+    def _deleted(self) -> bool:
+        return "deletionTimestamp" in self._document["metadata"]
 
     @property
     def _guarded(self) -> bool:

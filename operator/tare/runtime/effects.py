@@ -31,6 +31,7 @@ from tare.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    Terminating,
     Unavailable,
 )
 from tare.kube.port import EVENT, JOB, RUN, SECRET, Document
@@ -130,6 +131,8 @@ class Effects:
         try:
             await self._create_secret()
             self._children.see_job(await self._create_or_find(body))
+        except Terminating:
+            self._operations.namespace_ends = True
         except (Forbidden, Invalid) as error:
             self.jobs_refused[key] = str(error)
         else:
@@ -180,10 +183,19 @@ class Effects:
             return await self._context.cluster.get(RUN, namespace, name)
 
 
-async def post_events(context: Context, owner: Owner, events: Iterable[Event]) -> None:
-    """Post events about a run; one that is lost does no harm."""
+async def post_events(context: Context, owner: Owner, events: Iterable[Event]) -> bool:
+    """Post events about a run; one that is lost does no harm.
+
+    Returns False when they are refused since the namespace is being deleted: of that, a lost worker
+    may be the first sign.
+    """
     now = context.clock.wall().timestamp()
     for event in events:
-        with contextlib.suppress(KubeError):
+        try:
             body = build_event(owner, event, now=now)
             await context.cluster.create(EVENT, owner.namespace, body)
+        except Terminating:
+            return False
+        except KubeError:
+            continue
+    return True

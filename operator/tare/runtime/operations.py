@@ -16,7 +16,7 @@ from tare.decide.attempt import Attempt, ProfilerState, ResetState
 from tare.decide.facts import Op, OpKind, OpResult, OpView, ResetResult, Run
 from tare.decide.outcome import CellOutcome, goals_of, outcome_of
 from tare.decide.records import TrialRecord
-from tare.kube.errors import KubeError, Unavailable
+from tare.kube.errors import KubeError, Terminating, Unavailable
 from tare.kube.port import EVENT
 from tare.measure.concerns import find_uneven_load
 from tare.measure.cost import Cost
@@ -77,6 +77,8 @@ class Operations:
         self.summary_name = ""
         """ConfigMap of the run's summary, once it is stored."""
         self.job_trouble = ""
+        self.namespace_ends = False
+        """The API server said so when something was to be created: the run ends with it."""
 
     def start(self, op: Op, run: Run) -> None:
         """Start an operation unless it was started before."""
@@ -152,13 +154,13 @@ class Operations:
         return self._merged
 
     def lacking_pods(self, jobs: Mapping[TrialKey, JobView]) -> set[str]:
-        """Names of Jobs that have fewer pods than they should, and no worker yet."""
+        """Names of Jobs that have fewer pods than they should, and workers that never came."""
         known = self._book.views()
+        wanted = {key: self._accepted.cells[key.cell].spec.workers.replicas for key in jobs}
         return {
             job.name
             for key, job in jobs.items()
-            if job.active < self._accepted.cells[key.cell].spec.workers.replicas
-            and not known.get(key)
+            if max(job.active, len(known.get(key, ()))) < wanted[key]
         }
 
     async def look_for_trouble(self, jobs: Mapping[TrialKey, JobView]) -> None:
@@ -182,6 +184,9 @@ class Operations:
         while True:
             try:
                 return await self._once(op, run)
+            except Terminating:
+                self.namespace_ends = True
+                self._wake()
             except Unavailable as error:
                 _LOG.warning("%s of %s: %s; again", op.kind, self._owner.name, error)
             except Exception:  # noqa: BLE001 - a bug of ours must not lose a result
@@ -203,8 +208,10 @@ class Operations:
         endpoint = spec.endpoint
         match op.kind:
             case OpKind.PREFLIGHT:
+                # An attempt before this one was lost: perhaps since the replicas are changing.
+                settle = run.attempt is not None and run.attempt.faults > 0
                 tell = partial(self._tell, op)
-                return await self._target.preflight(endpoint, spec.dataset, tell)
+                return await self._target.preflight(endpoint, spec.dataset, tell, settle=settle)
             case OpKind.RESET:
                 return await self._reset(op.key, op.phase, endpoint, run)
             case OpKind.PROFILER_START:

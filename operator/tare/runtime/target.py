@@ -19,10 +19,12 @@ from tare.endpoint.client import ControlClient
 from tare.endpoint.engines import find_engines
 from tare.endpoint.errors import TargetError
 from tare.endpoint.hooks.profiler import start_profiler, stop_profiler
+from tare.endpoint.hooks.report import blame
 from tare.endpoint.prompts import read_prompt
 from tare.endpoint.scrape import scrape
 from tare.endpoint.secrets import read_headers, read_text
-from tare.kube.errors import Unavailable
+from tare.endpoint.settling import Settling
+from tare.kube.errors import KubeError, Unavailable
 from tare.manifests.order import Address, build_target
 from tare.measure.hooks import HookKind, HookReport, PreflightReport, Replica, Replicas
 from tare.net.auth import Header, SecretKey, authority_of, headers_of
@@ -89,17 +91,25 @@ class TargetService:
         return frozenset(members)
 
     async def preflight(
-        self, endpoint: Endpoint, dataset: Dataset, tell: Callable[[str], None]
+        self,
+        endpoint: Endpoint,
+        dataset: Dataset,
+        tell: Callable[[str], None],
+        *,
+        settle: bool = False,
     ) -> PreflightReport:
         """Wait until the target is ready and takes a request like the load's.
 
-        What the load needs besides has to be there too. `tell` hears what is waited for.
+        What the load needs besides has to be there too, and with `settle` the replicas have to come
+        to rest first. `tell` hears what is waited for.
         """
+        patience = endpoint.ready_timeout_seconds / 2
+        settling = Settling(self._context.clock, patience if settle else 0)
 
         async def find() -> preflights.Target:
             self._prompts.pop(_source(dataset), None)
             await self.system_prompt(dataset)
-            await self._discover(endpoint)
+            settling.check(await self._discover(endpoint))
             given = headers_of(_document(endpoint))
             order = build_target(endpoint, await self.address(endpoint), given)
             headers, http = await stack.enter_async_context(self._access(endpoint))
@@ -153,6 +163,7 @@ class TargetService:
                 )
         except TargetError as error:
             report = _unsaid(HookKind.RESET, error, emptied.ready)
+        report = await self._blame(endpoint, settings.target, emptied.ready, report)
         return ResetResult(replicas=replicas, report=report)
 
     async def counts(
@@ -181,7 +192,7 @@ class TargetService:
         prefix = {"profile_prefix": name} if endpoint.server == "vllm" else {}
         try:
             async with self._access(endpoint) as (headers, http):
-                return await start_profiler(
+                report = await start_profiler(
                     Replicas(ready=replicas),
                     path=settings.start_path,
                     stop_path=settings.stop_path,
@@ -196,6 +207,7 @@ class TargetService:
                 )
         except TargetError as error:
             return _unsaid(HookKind.PROFILER_START, error, replicas)
+        return await self._blame(endpoint, settings.target, replicas, report)
 
     async def stop_profiler(self, endpoint: Endpoint, replicas: tuple[Replica, ...]) -> HookReport:
         """Stop the profiler on the replicas on which a start was tried."""
@@ -203,7 +215,7 @@ class TargetService:
         assert settings is not None
         try:
             async with self._access(endpoint) as (headers, http):
-                return await stop_profiler(
+                report = await stop_profiler(
                     Replicas(ready=replicas),
                     path=settings.stop_path,
                     timeout=settings.stop_timeout_seconds,
@@ -215,6 +227,26 @@ class TargetService:
                 )
         except TargetError as error:
             return _unsaid(HookKind.PROFILER_STOP, error, replicas)
+        return await self._blame(endpoint, settings.target, replicas, report)
+
+    async def _blame(
+        self,
+        endpoint: Endpoint,
+        target: HookTarget | None,
+        replicas: tuple[Replica, ...],
+        report: HookReport,
+    ) -> HookReport:
+        """Look, after a failure, whether it is the pods that are gone."""
+        if report.ok:
+            return report
+        namespace = self._owner.namespace
+        if target is None and endpoint.service is not None:
+            namespace = _namespace(endpoint.service, self._owner)
+        try:
+            missing = await discovery.gone(self._context.cluster, namespace, replicas)
+        except KubeError:
+            return report
+        return blame(report, missing)
 
     async def _discover(self, endpoint: Endpoint) -> Replicas:
         urls = endpoint.given_urls

@@ -103,6 +103,22 @@ def test_a_target_that_lost_its_replicas_before_the_reset_is_not_measured() -> N
     assert not world.opened
 
 
+@pytest.mark.parametrize("kind", [OpKind.RESET, OpKind.PROFILER_START])
+def test_a_hook_that_met_a_pod_that_is_gone_costs_the_attempt_not_the_trial(kind: OpKind) -> None:
+    world = until(one_cell(), kind)
+    hook = HookKind.RESET if kind is OpKind.RESET else HookKind.PROFILER_START
+    missed = report(hook, ok=False, reason=Reason.REPLICAS_CHANGED)
+    reset = ResetResult(replicas=Replicas(ready=REPLICAS), report=missed)
+    world.fail[kind] = reset if kind is OpKind.RESET else missed
+    world.finish_ops()
+    world.step()
+    verdict = world.status["current"]["verdict"]
+    assert (verdict["reason"], verdict["again"]) == (Reason.REPLICAS_CHANGED, True)
+    world.fail.clear()
+    world.settle()
+    assert world.records[0, 0].state is CellState.MEASURED
+
+
 def test_without_a_reset_setting_the_replicas_are_still_noted() -> None:
     endpoint = {**manifest()["spec"]["endpoint"], "resetKvCache": False}
     world = until(one_cell(endpoint=endpoint), OpKind.RESET)

@@ -94,6 +94,16 @@ def test_a_job_that_was_deleted_meanwhile_costs_the_attempt_and_is_not_created_a
     assert len([pod for pod in world.pods.values() if pod.key == FIRST]) == 2
 
 
+def test_workers_of_a_job_that_was_deleted_do_not_hold_up_the_end_of_the_attempt() -> None:
+    """Its successor's pods find their places taken and die; nobody can send anything any more."""
+    world = World(manifest(sweep=None))
+    world.go_on_until(lambda world: FIRST in world.workers)
+    world.delete_job()
+    world.settle()
+    assert world.records[0, 0].attempt == 2
+    assert world.records[0, 0].state is CellState.MEASURED
+
+
 def test_suspending_forgets_the_next_trials_workers_so_that_it_starts_afresh() -> None:
     world = World()
     world.go_on_until(is_profiling)

@@ -312,6 +312,20 @@ def test_a_concern_of_one_cell_makes_the_measurement_unsound() -> None:
     assert found["message"] == "cell 1: Trial 0: event-loop lag p99 is 20 ms"
 
 
+def test_one_concern_of_each_kind_is_told_and_the_first_gives_the_reason() -> None:
+    def of(cell: int, **messages: str) -> TrialRecord:
+        concerns = tuple(Concern(reason=Reason[k], message=text) for k, text in messages.items())
+        return measured(cell, summary=replace(trial_summary(), concerns=concerns))
+
+    records = [
+        of(0, CLIENT_SATURATED="It lagged."),
+        of(1, CLIENT_SATURATED="It lagged again.", UNEVEN_LOAD="qwen-1 got none."),
+    ]
+    found = condition(status_of(run_of_cells(5), records), "MeasurementSound")
+    assert found["reason"] == Reason.CLIENT_SATURATED
+    assert found["message"] == "cell 0: Trial 0: It lagged. cell 1: Trial 0: qwen-1 got none."
+
+
 @pytest.mark.parametrize("state", [CellState.MEASURED, CellState.FAILED])
 def test_a_profiler_left_on_makes_it_unsound_also_in_a_lost_cell(state: CellState) -> None:
     left_on = replace(measured(1, profiler_failed=True), state=state)

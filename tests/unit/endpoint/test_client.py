@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
 from typing import TYPE_CHECKING
 
@@ -75,6 +77,23 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
     async with ControlClient() as http:
         with pytest.raises(CallError) as caught:
             await http.call("GET", gone, headers={}, timeout=5)
+    assert caught.value.failure is CallFailure.UNREACHABLE
+
+
+async def test_a_host_that_never_accepts_is_unreachable_long_before_the_calls_timeout() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as server,
+        contextlib.ExitStack() as full,
+    ):
+        address = server.getsockname()
+        for _ in range(4):  # as many as wait to be accepted, and more: the next one gets no answer
+            waiting = full.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(address)
+        async with ControlClient(connect_timeout=0.05) as http:
+            url = f"http://127.0.0.1:{address[1]}/stop_profile"
+            with pytest.raises(CallError, match=r"no connection within 0\.05 s") as caught:
+                await http.call("POST", url, headers={}, timeout=300)
     assert caught.value.failure is CallFailure.UNREACHABLE
 
 

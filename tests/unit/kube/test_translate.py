@@ -13,6 +13,7 @@ from tare.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    Terminating,
     TooLarge,
     Unavailable,
 )
@@ -60,6 +61,16 @@ def test_a_refusal_has_one_meaning_and_keeps_the_servers_words(
     error = error_of(code, status(code, reason, message), "POST /x")
     assert type(error) is expected
     assert str(error) == message
+
+
+def test_a_namespace_that_is_being_deleted_is_told_by_the_cause() -> None:
+    """Kubernetes 1.34 on a create; the reason is that of a missing right."""
+    text = 'jobs.batch "a" is forbidden: unable to create new content in namespace b because ...'
+    cause = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
+    document = json.loads(status(403, "Forbidden", text)) | {"details": {"causes": [cause]}}
+    error = error_of(403, json.dumps(document).encode(), "POST /x")
+    assert type(error) is Terminating
+    assert str(error) == text
 
 
 def test_an_answer_that_is_no_status_document_names_the_request() -> None:

@@ -19,7 +19,7 @@ from tare.api.reasons import Reason
 from tare.decide.actions import CreateJob, Decision
 from tare.decide.attempt import Attempt, ProfilerMark, ProfilerState, ResetMark, ResetState
 from tare.decide.children import TrialKey
-from tare.kube.errors import Unavailable
+from tare.kube.errors import Terminating, Unavailable
 from tare.kube.port import RUN
 from tare.runtime.driver import PROGRESS, Driver
 from tare.telemetry.overriding import override
@@ -41,6 +41,14 @@ class Overtaken(StoredRun):
             self.driver.observe(await self.get(RUN, namespace, name))
             self.driver = None
         return answer
+
+
+class Closed(StoredRun):
+    """A cluster where the run's namespace is being deleted."""
+
+    @override
+    async def create(self, *_: Any) -> Document:
+        raise Terminating("unable to create new content in namespace bench")
 
 
 def stored(**status: Any) -> Document:
@@ -126,6 +134,21 @@ async def test_a_restart_while_a_profiler_starts_is_remembered_until_it_is_writt
     current = cluster.document["status"]["current"]
     assert current["verdict"]["reason"] == Reason.RESUMED
     assert current["profiler"]["state"] == "Starting"
+
+
+async def test_a_run_whose_namespace_is_being_deleted_ends_before_it_is_deleted_itself() -> None:
+    """With the namespace go our rights in it, perhaps before the run: then it would stay there."""
+    attempt = Attempt(
+        key=TrialKey(0, 0, 1),
+        started=1.0,
+        spawned=1.0,
+        replicas=REPLICAS,
+        reset=ResetMark(state=ResetState.CONFIRMED),
+    )
+    cluster = Closed(stored(current=attempt.to_json(), startTime="2026-01-01T00:00:00Z"))
+    await driver_of(cluster).run()
+    assert cluster.document["status"]["phase"] == "Cancelled"
+    assert cluster.document["metadata"]["finalizers"] == []
 
 
 async def test_asking_for_a_job_that_was_refused_is_no_progress_so_that_the_loop_pauses() -> None:

@@ -22,7 +22,7 @@ from tare.decide.actions import (
     TakeBack,
 )
 from tare.decide.children import TrialKey
-from tare.kube.errors import Forbidden, Invalid, Unavailable
+from tare.kube.errors import Forbidden, Invalid, Terminating, Unavailable
 from tare.kube.port import EVENT, JOB, RUN, SECRET
 from tare.manifests.metadata import Owner
 from tare.manifests.secret import TOKEN_KEY, run_token, token_secret_name
@@ -48,6 +48,7 @@ class Bed:
     cluster: StoredRun
     context: Context
     children: Children
+    operations: Operations
     effects: Effects
 
     async def do(self, *actions: Action) -> Document:
@@ -73,7 +74,7 @@ def bed() -> Bed:
     operations = Operations(context, OWNER, accepted, book, lambda: None)
     children = Children()
     effects = Effects(context, OWNER, accepted, children, operations)
-    return Bed(cluster=cluster, context=context, children=children, effects=effects)
+    return Bed(cluster, context, children, operations, effects)
 
 
 async def test_the_first_job_brings_the_runs_secret_and_the_next_one_uses_it(bed: Bed) -> None:
@@ -171,9 +172,21 @@ async def test_a_finalizer_that_collides_with_kopfs_patch_is_left_to_the_next_pa
 async def test_an_event_that_cannot_be_posted_does_no_harm_to_the_next_one(bed: Bed) -> None:
     bed.cluster.failures = [Forbidden("no right to create events")]
     events = [Event(reason="CellMeasured", message=f"cell {n}") for n in range(2)]
-    await post_events(bed.context, OWNER, events)
+    assert await post_events(bed.context, OWNER, events)
     posted = await bed.cluster.list(EVENT, "bench")
     assert [event["message"] for event in posted] == ["cell 1"]
+
+
+async def test_an_event_that_a_namespace_on_its_way_out_refuses_says_so(bed: Bed) -> None:
+    bed.cluster.failures = [Terminating("unable to create new content")]
+    assert not await post_events(bed.context, OWNER, [Event(reason="R", message="m")])
+
+
+async def test_a_job_that_a_namespace_on_its_way_out_refuses_is_no_failure(bed: Bed) -> None:
+    bed.cluster.failures = [Terminating("unable to create new content")]
+    await bed.do(CreateJob(FIRST))
+    assert bed.operations.namespace_ends
+    assert bed.effects.jobs_refused == {}
 
 
 @pytest.mark.parametrize(("via", "prestart"), [("Service", True), ("Endpoints", False)])

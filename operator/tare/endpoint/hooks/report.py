@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tare.api.reasons import Reason
 from tare.measure.hooks import CallOutcome, HookCall, HookKind, HookReport, Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-__all__ = ["nobody", "report_of"]
+__all__ = ["blame", "nobody", "report_of"]
 
 _DONE = (CallOutcome.CONFIRMED, CallOutcome.UNVERIFIED)
 _NAMES = {
@@ -54,6 +55,27 @@ def nobody(kind: HookKind) -> HookReport:
         replicas=(),
         calls=(),
     )
+
+
+def blame(report: HookReport, gone: Collection[str]) -> HookReport:
+    """Judge a failed hook again, knowing the names of replicas whose pods are gone.
+
+    A profiler ends with its pod, so only living replicas can have failed to stop. Any other hook
+    failed since the set of replicas is another one now, which a repetition may mend.
+    """
+    last = {row.replica: row for row in report.calls if row.hook is report.hook}
+    failed = [name for name, row in last.items() if row.outcome not in _DONE]
+    missing = [name for name in failed if name in gone]
+    if not missing:
+        return report
+    message = f"{report.message}; gone meanwhile: {', '.join(missing)}"
+    if report.hook is not HookKind.PROFILER_STOP:
+        return replace(report, reason=Reason.REPLICAS_CHANGED, message=message)
+    if len(missing) < len(failed):
+        return replace(report, message=message)
+    done = f"{len(last) - len(missing)} of {len(last)} replicas"
+    text = f"{_NAMES[report.hook]} accepted by {done}; gone with their pods: {', '.join(missing)}"
+    return replace(report, ok=True, reason=None, message=text)
 
 
 def _sentence(
