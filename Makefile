@@ -24,7 +24,7 @@ LIST ?= docker images
 BASE ?= python:3.13-slim
 TAG ?= dev
 
-.PHONY: help demo test test-cluster test-vllm fuzz bench check format generate docs image e2e-kind clean
+.PHONY: help demo test test-cluster test-e2e test-vllm fuzz bench check format generate docs image e2e-kind clean
 
 help:  ## List the verbs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-cluster: $(DEV)  ## Run what needs more: helm, Prometheus, and the cluster 
 	@$(BIN)/python -m pytest tests/chart tests/dashboards $(ARGS)
 	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/conformance tests/integration/test_main_job.py \
 	  tests/integration/test_one_at_a_time.py $(ARGS)
+
+test-e2e: $(DEV)  ## Install the chart on the cluster of KUBECONFIG and run the end-to-end tests
+	@test -n "$$KUBECONFIG" || { echo "No cluster: set KUBECONFIG, then make test-e2e" >&2; exit 2; }
 	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/e2e $(ARGS)
 
 test-vllm: $(DEV)  ## Measure two real vLLM servers at TARE_VLLM_URLS (docs/how-to/real-vllm.md)
