@@ -4,7 +4,7 @@ The replicas are scripted servers in this process, which answer at once, so most
 theirs; what is measured is an upper bound for the operator's part.
 """
 
-# ruff: noqa: T201 - a program that prints what it measured
+
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from tare.sim.core.accelerate import available
 from tare.sim.core.agents import simulate_agents
 from tare.sim.core.steps import HITS, ITERATIONS, LOOKUPS, PREEMPTIONS
 from tare.sim.program.load import load
+from tare.telemetry.overriding import override
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,6 +103,7 @@ class Ratio:
         """Whether the promise is kept, as far as it could be measured."""
         return self.theirs is None or self.theirs / self.ours >= self.least
 
+    @override
     def __str__(self) -> str:
         line = f"{self.name:<46} {self.ours:8.3f} s"
         if self.theirs is None:
@@ -136,7 +139,7 @@ def speeds(serq: str | None) -> list[Ratio]:
     for fast in compiled:
         kind = "compiled" if fast else "plain Python"
         ours, theirs = in_turn(
-            lambda fast=fast: [model.run({"C": c}, fast=fast) for c in _CAPACITIES],
+            partial(_sweep, model, fast=fast),
             serq and (text, [{"C": capacity} for capacity in _CAPACITIES]),
             serq,
         )
@@ -145,9 +148,7 @@ def speeds(serq: str | None) -> list[Ratio]:
     for fast in compiled:
         kind = "compiled" if fast else "plain Python"
         ours, theirs = in_turn(
-            lambda fast=fast: simulate_agents(
-                AGENTS, LIMITS, horizon=_HORIZON, warmup=_WARMUP, fast=fast
-            ),
+            partial(simulate_agents, AGENTS, LIMITS, horizon=_HORIZON, warmup=_WARMUP, fast=fast),
             serq and (_ENGINE, [{}]),
             serq,
         )
@@ -188,6 +189,10 @@ _POPULATION: dict[float, Sequence[tuple[float, float]]] = {
     1.5e4: [(0.3469, 0.0080), (0.1417, 0.0023), (26_334, 705), (8_202, 46)],
     1e4: [(0.2514, 0.0058), (0.1321, 0.0014), (28_682, 636), (4_927, 25)],
 }
+
+
+def _sweep(model: Model, *, fast: bool) -> list[object]:
+    return [model.run({"C": capacity}, fast=fast) for capacity in _CAPACITIES]
 
 
 def population(model: Model) -> bool:

@@ -70,12 +70,12 @@ def test_the_worker_holds_nothing_of_the_operator(worker: dict[str, Any]) -> Non
 
 
 def test_the_worker_is_small(worker: dict[str, Any]) -> None:
-    print(f"worker above its base: {worker['megabytes']:.0f} MB")  # noqa: T201 - a fact to show
+    print(f"worker above its base: {worker['megabytes']:.0f} MB")
     assert worker["megabytes"] <= LIMIT_MB
 
 
 def test_the_operator_holds_no_installer(operator: dict[str, Any]) -> None:
-    print(f"operator above its base: {operator['megabytes']:.0f} MB")  # noqa: T201
+    print(f"operator above its base: {operator['megabytes']:.0f} MB")
     assert operator["there"] == []
 
 

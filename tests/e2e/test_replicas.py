@@ -120,7 +120,7 @@ async def test_eight_workers_start_together_by_the_servers_clock(
     assert len(arrived) == 8
     skew = (await only_trial(runs, "together")).start_skew["profiling"]
     seen = max(arrived) - min(arrived)
-    print(f"8 workers: {seen * 1e3:.0f} ms apart, {skew * 1e3:.0f} ms in the results")  # noqa: T201
+    print(f"8 workers: {seen * 1e3:.0f} ms apart, {skew * 1e3:.0f} ms in the results")
     assert seen <= MOST_SKEW
     assert 0 < skew <= MOST_SKEW
 
