@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.clusters import IMAGE, collection
+from support.clusters import IMAGE, collection, eventually
 
 if TYPE_CHECKING:
     from support.clusters import Api
@@ -248,9 +248,18 @@ async def test_a_container_that_ends_is_restarted_by_default(api: Api, pods: str
 async def test_an_eviction_marks_the_pod_as_disrupted(api: Api, pods: str) -> None:
     await api.must_create(
         pods,
-        pod("p", "import signal, time; signal.signal(15, lambda *_: None); time.sleep(600)"),
+        pod(
+            "p",
+            "import signal, time; signal.signal(15, lambda *_: None); print('up', flush=True);"
+            " time.sleep(600)",
+        ),
     )
+
+    async def deaf() -> bool:
+        return "up" in str((await api.get(f"{pods}/p/log")).body)
+
     await api.until(f"{pods}/p", is_ready)
+    await eventually(deaf)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
 
     answer = await api.create(f"{pods}/p/eviction", eviction)
