@@ -4,8 +4,6 @@ The replicas are scripted servers in this process, which answer at once, so most
 theirs; what is measured is an upper bound for the operator's part.
 """
 
-
-
 from __future__ import annotations
 
 import asyncio
