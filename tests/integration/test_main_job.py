@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.bed import Bed, condition, manifest
+from support.bed import Bed, condition, eventually, manifest
 from tare.kube.port import CONFIG_MAP, JOB, POD, RUN, Document
 from tare.manifests.metadata import Owner
 from tare.measure.servers import ServerCount
@@ -136,7 +136,11 @@ async def test_a_run_deleted_during_profiling_leaves_no_profiler_on(bed: Bed) ->
     for server in servers:
         counters = await server.counters()
         assert counters["profiler_starts"] == counters["profiler_stops"] == 1
-    assert 'run="run"' not in await _series(bed, namespace)
+
+    async def forgotten() -> bool:
+        return 'run="run"' not in await _series(bed, namespace)
+
+    await eventually(forgotten, 10, lambda: "series of a deleted run are still exported")
 
 
 async def _series(bed: Bed, namespace: str) -> str:
