@@ -113,6 +113,10 @@ class Ratio:
         return f"{line}   serQ {self.theirs:6.3f} s   {ratio:6.2f} × (≥ {self.least:g}){mark}"
 
 
+_Pair = tuple[str, "Callable[..., None]", tuple[str, list[dict[str, float]]]]
+"""Name, our function, and the program with constants that serQ runs."""
+
+
 def main() -> int:
     """Measure and compare; returns the exit code."""
     parser = argparse.ArgumentParser(description="The simulator's speed and statistics.")
@@ -133,32 +137,32 @@ def main() -> int:
 
 def speeds(serq: str | None) -> list[Ratio]:
     """Measure all pairs; compiled functions have run once before."""
-    model, ratios = load(_MODEL), []
-    compiled = [False, True] if available() else [False]
-    text = _MODEL.read_text()
-    for fast in compiled:
-        kind = "compiled" if fast else "plain Python"
-        ours, theirs = in_turn(
-            partial(_sweep, model, fast=fast),
-            serq and (text, [{"C": capacity} for capacity in _CAPACITIES]),
-            serq,
-        )
-        name = f"prefix-cache.sq, seven capacities, {kind}"
-        ratios.append(Ratio(name=name, ours=ours, theirs=theirs, least=1.0 if fast else 0.2))
-    for fast in compiled:
-        kind = "compiled" if fast else "plain Python"
-        ours, theirs = in_turn(
-            partial(simulate_agents, AGENTS, LIMITS, horizon=_HORIZON, warmup=_WARMUP, fast=fast),
-            serq and (_ENGINE, [{}]),
-            serq,
-        )
-        name = f"step engine, 9.16 M iterations, {kind}"
-        ratios.append(Ratio(name=name, ours=ours, theirs=theirs, least=50.0 if fast else 1.0))
+    model, text = load(_MODEL), _MODEL.read_text()
+
+    def sweep(*, fast: bool) -> None:
+        for capacity in _CAPACITIES:
+            model.run({"C": capacity}, fast=fast)
+
+    def engine(*, fast: bool) -> None:
+        simulate_agents(AGENTS, LIMITS, horizon=_HORIZON, warmup=_WARMUP, fast=fast)
+
+    pairs: list[_Pair] = [
+        ("prefix-cache.sq, seven capacities", sweep, (text, [{"C": c} for c in _CAPACITIES])),
+        ("step engine, 9.16 M iterations", engine, (_ENGINE, [{}])),
+    ]
+    least = {sweep: (0.2, 1.0), engine: (1.0, 50.0)}
+    ratios = []
+    for name, function, theirs in pairs:
+        for fast in [False, True] if available() else [False]:
+            mine, others = in_turn(partial(function, fast=fast), theirs, serq)
+            kind = "compiled" if fast else "plain Python"
+            bound = least[function][fast]
+            ratios.append(Ratio(name=f"{name}, {kind}", ours=mine, theirs=others, least=bound))
     return ratios
 
 
 def in_turn(
-    ours: Callable[[], object], theirs: object, serq: str | None
+    ours: Callable[[], None], theirs: object, serq: str | None
 ) -> tuple[float, float | None]:
     """Return the best times of both."""
     ours()

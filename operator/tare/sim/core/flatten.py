@@ -182,7 +182,7 @@ class _Inliner(ast.NodeTransformer):
         }
         for parameter, given in zip(callee.parameters, call.args, strict=True):
             argument: ast.expr = self.visit(given)
-            if not isinstance(argument, ast.Name | ast.Constant):
+            if not _is_fixed(argument):
                 name = self._fresh(parameter)
                 yield _moved(ast.Assign([ast.Name(name, ast.Store())], argument), call)
                 argument = ast.Name(name, ast.Load())
@@ -202,6 +202,15 @@ class _Inliner(ast.NodeTransformer):
 
 def _local(name: str, field: str) -> str:
     return f"{name}__{field}"
+
+
+def _is_fixed(expression: ast.expr) -> bool:
+    """Whether an expression has the same value wherever a body puts it."""
+    match expression:
+        case ast.Name() | ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
+            return True
+        case _:
+            return False
 
 
 def _is_simple(expression: ast.expr) -> bool:

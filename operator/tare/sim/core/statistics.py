@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import mul
 from typing import TYPE_CHECKING, Final
 
 from tare.measure.intervals import interval
@@ -42,7 +43,8 @@ def summarize(samples: Sequence[float]) -> SampleSummary:
     if not count:
         return SampleSummary(count=0, mean=None, half_width=None, squared_variation=None, p99=None)
     mean = sum(samples) / count
-    variance = sum((sample - mean) ** 2 for sample in samples) / max(1, count - 1)
+    deviations = [sample - mean for sample in samples]
+    variance = sum(map(mul, deviations, deviations)) / max(1, count - 1)
     return SampleSummary(
         count=count,
         mean=mean,

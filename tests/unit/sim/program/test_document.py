@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tare.sim.program.constants import resolve
 from tare.sim.program.document import parse_document
+from tare.sim.program.emit import Options, emit
 from tare.sim.program.errors import ProgramError
 from tare.sim.program.load import load
 from tare.sim.program.run import Model
@@ -19,8 +21,13 @@ def test_there_is_a_model_for_each_of_the_four_chapters() -> None:
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_a_model_is_the_same_as_text_and_as_yaml(path: Path) -> None:
-    text, document = load(path), load(path.with_suffix(".yaml"))
-    assert text.run() == document.run()
+    kernels = []
+    for model in (load(path), load(path.with_suffix(".yaml"))):
+        settings = resolve(model.program, {})
+        options = Options(keyed=False, compiled=False)
+        kernel = emit(model.program, model.names, settings.constants, options)
+        kernels.append((settings, kernel.source))
+    assert kernels[0] == kernels[1]
 
 
 GOOD = """\
