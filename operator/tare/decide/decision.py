@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tare.api.reasons import CellState, ConditionType, Reason, RunPhase
 from tare.decide.acceptance import warnings_of
 from tare.decide.actions import Decision
+from tare.decide.ahead import following, have_pods_ahead
 from tare.decide.attempt import Attempt
 from tare.decide.children import TrialKey
 from tare.decide.closing import close
@@ -22,7 +23,7 @@ from tare.decide.events import events
 from tare.decide.gates import check_interrupted_start, collect, run_phases
 from tare.decide.isolate import preflight, quiesce, reset
 from tare.decide.status import render
-from tare.decide.workers import prestart, register, spawn, take_back, watch_workers
+from tare.decide.workers import register, spawn, watch_workers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,15 +109,15 @@ def _attempt(draft: Draft, *, keep: bool) -> bool:
 
 def _measure(draft: Draft) -> bool:
     """The life of a trial, in its order; False where it waits or got its verdict."""
-    after = _following(draft)
-    sweep_jobs(draft, keep=(draft.current.key, after))
+    after = following(draft)
+    sweep_jobs(draft, keep=(draft.current.key, *after))
     return (
         check_interrupted_start(draft)
         and preflight(draft)
         and spawn(draft)
         and watch_workers(draft)
         and register(draft)
-        and _ahead(draft, after)
+        and have_pods_ahead(draft, after)
         and quiesce(draft, after)
         and reset(draft)
         and run_phases(draft)
@@ -124,31 +125,18 @@ def _measure(draft: Draft) -> bool:
     )
 
 
-def _following(draft: Draft) -> TrialKey | None:
-    """The first attempt at the trial after the one under way; None at the end of the schedule."""
-    here = (draft.current.key.cell, draft.current.key.trial)
-    return next((TrialKey(*trial, 1) for trial in remaining(draft) if trial != here), None)
-
-
 def _expected(draft: Draft) -> frozenset[TrialKey]:
-    """The attempt under way, the next one unless its pods are held back, and all with a command.
+    """The attempt under way, the next ones unless pods are held back, and all with a command.
 
-    While the run is suspended the next attempt's Job is deleted too: its workers must be forgotten,
-    or they would hold the places of those that come when it goes on.
+    While the run is suspended the Jobs of the next ones are deleted too: their workers must be
+    forgotten, or they would hold the places of those that come when it goes on.
     """
     keys = set(draft.commands)
     if draft.attempt is not None:
         keys.add(draft.attempt.key)
-        after = _following(draft)
-        if after is not None and draft.facts.prestart and not draft.run.suspend:
-            keys.add(after)
+        if draft.facts.prestart and not draft.run.suspend:
+            keys.update(following(draft))
     return frozenset(keys)
-
-
-def _ahead(draft: Draft, after: TrialKey | None) -> bool:
-    if draft.current.reset is not None or prestart(draft, after):
-        return True
-    return take_back(draft, after)
 
 
 def _next(draft: Draft) -> End | None:
@@ -158,7 +146,10 @@ def _next(draft: Draft) -> End | None:
         return end_of(draft)
     if draft.attempt is None and not _blocked(draft):
         cell, trial = trials[0]
-        draft.attempt = Attempt(key=TrialKey(cell, trial, 1), started=draft.facts.now)
+        key, now = TrialKey(cell, trial, 1), draft.facts.now
+        # Pods that wait already need not be asked for: one status write less before the gate.
+        spawned = now if key in draft.facts.jobs and not draft.facts.jobs[key].deleting else None
+        draft.attempt = Attempt(key=key, started=now, spawned=spawned)
         _measure(draft)
     return None
 

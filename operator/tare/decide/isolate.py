@@ -18,6 +18,8 @@ from tare.measure.hooks import HookReport, PreflightReport, Replicas
 from tare.measure.messages import WorkerState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tare.decide.children import PodView, TrialKey
     from tare.decide.draft import Draft
 
@@ -48,11 +50,11 @@ def preflight(draft: Draft) -> bool:
     return draft.setup_failed(reason, report.message)
 
 
-def quiesce(draft: Draft, following: TrialKey | None) -> bool:
+def quiesce(draft: Draft, following: Sequence[TrialKey]) -> bool:
     """Nothing of an earlier attempt can still send requests."""
     if _past_first_gate(draft):
         return True
-    others = [p for p in draft.facts.pods if p.key not in (draft.current.key, following)]
+    others = [p for p in draft.facts.pods if p.key not in (draft.current.key, *following)]
     noisy = [pod.name for pod in others if _noisy(draft, pod)]
     return draft.wait(f"{noisy[0]} to end") if noisy else True
 
@@ -147,8 +149,16 @@ def _past_first_gate(draft: Draft) -> bool:
     return draft.current.reset is not None
 
 
+def _is_done(draft: Draft, key: TrialKey) -> bool:
+    """Every worker of the attempt has handed in its result; its pods take a second to go."""
+    record = draft.facts.records.get((key.cell, key.trial))
+    if record is None or record.attempt != key.attempt:
+        return False
+    return record.state is CellState.MEASURED
+
+
 def _noisy(draft: Draft, pod: PodView) -> bool:
-    if pod.ended:
+    if pod.ended or _is_done(draft, pod.key):
         return False
     worker = draft.facts.workers.get(pod.key, {}).get(pod.index)
     if worker is None or worker.pod_uid != pod.uid:

@@ -9,21 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tare.api.reasons import CellState, ConditionType, Reason
-from tare.decide.actions import CreateJob, TakeBack
+from tare.decide.actions import CreateJob
 from tare.measure.messages import WorkerState
 
 if TYPE_CHECKING:
-    from tare.decide.children import JobView, TrialKey
+    from tare.decide.children import JobView
     from tare.decide.draft import Draft
 
-__all__ = ["SILENCE_LIMIT", "prestart", "register", "spawn", "take_back", "watch_workers"]
+__all__ = ["SILENCE_LIMIT", "register", "spawn", "waited", "watch_workers"]
 
 SILENCE_LIMIT = 90.0
 """Seconds without a word from a worker after which it counts as lost; it speaks every 20 s at
 least, and the operator may have been away for a moment itself."""
-
-PRESTART_PATIENCE = 60.0
-"""Seconds that an attempt waits for the pods of the next one before it takes them back."""
 
 _QUOTA = "exceeded quota"
 """In every refusal by a ResourceQuota."""
@@ -73,47 +70,6 @@ def register(draft: Draft) -> bool:
     return draft.wait("workers to start")
 
 
-def prestart(draft: Draft, following: TrialKey | None) -> bool:
-    """Have the next attempt's pods waiting before this attempt's first gate opens.
-
-    A pod start costs half a CPU-second of the node; inside a profiling phase that would disturb
-    the measurement, and after it each cell would cost a pod start.
-    """
-    spec = draft.cell.spec.workers
-    if following is None or not spec.prestart or not draft.facts.prestart:
-        return True
-    if draft.run.spec.queue_name:
-        return True
-    next_workers = draft.run.cells[following.cell].spec.workers.replicas
-    if following in draft.facts.jobs_refused:
-        return True
-    here = draft.workers_of(following)
-    if following not in draft.facts.jobs and not here:
-        draft.act(CreateJob(following))
-    if len(here) >= next_workers:
-        return True
-    return draft.wait("the next trial's workers to start")
-
-
-def take_back(draft: Draft, following: TrialKey | None) -> bool:
-    """Delete the next attempt's Job when its pods cannot start beside this attempt's.
-
-    Returns True when they were taken back; the runtime then starts no pods ahead any more.
-    """
-    job = draft.facts.jobs.get(following) if following else None
-    if job is None or job.deleting:
-        return False
-    stuck = job.suspended or any(
-        pod.key == following and pod.trouble is not None and not pod.deleting
-        for pod in draft.facts.pods
-    )
-    late = job.started is not None and _waited(draft, job) > PRESTART_PATIENCE
-    if stuck or late:
-        draft.act(TakeBack(job.name, job.uid))
-        return True
-    return False
-
-
 def _say_absent(draft: Draft) -> None:
     """State that workers are missing, and why."""
     wanted, here = draft.cell.spec.workers.replicas, len(draft.workers)
@@ -125,7 +81,7 @@ def _say_absent(draft: Draft) -> None:
     draft.condition(ConditionType.WORKERS_READY, False, reason, text)
 
 
-def _waited(draft: Draft, job: JobView | None) -> float:
+def waited(draft: Draft, job: JobView | None) -> float:
     """Seconds that workers of `job` had to register with this process.
 
     Its time in a queue does not count, nor the time before this process took the run over.
@@ -175,7 +131,7 @@ def _late(draft: Draft) -> bool:
     if job is not None and job.suspended:
         return True
     limit = draft.cell.spec.workers.start_timeout_seconds
-    if _waited(draft, job) < limit:
+    if waited(draft, job) < limit:
         return True
     reason, message = _absence(draft)
     here, wanted = len(draft.workers), draft.cell.spec.workers.replicas

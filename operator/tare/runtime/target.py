@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 __all__ = ["TargetService"]
 
 
+_FRESH = 1.0
+"""Seconds for which replicas that were found need not be looked for again."""
+
+
 class TargetService:
     """Discovery, preflight and hooks of one run's target."""
 
@@ -54,6 +58,8 @@ class TargetService:
         self._headers: dict[tuple[Header, ...], dict[str, str]] = {}
         self._authorities: dict[SecretKey, str] = {}
         self._addresses: dict[tuple[str, ...], Address] = {}
+        self._found: dict[tuple[str, ...], tuple[float, Replicas]] = {}
+        """When which replicas were found last."""
         self._prompts: dict[ConfigMapKey | None, str] = {}
 
     async def address(self, endpoint: Endpoint) -> Address:
@@ -144,7 +150,7 @@ class TargetService:
 
         `mark` tells this reset from all others: its canary is a prompt that was never sent before.
         """
-        replicas = await self.replicas(endpoint)
+        replicas = self._just_found(endpoint) or await self.replicas(endpoint)
         settings = endpoint.reset
         if settings is None or not send or not replicas.ready:
             return ResetResult(replicas=replicas, report=None)
@@ -248,7 +254,21 @@ class TargetService:
             return report
         return blame(report, missing)
 
+    def _just_found(self, endpoint: Endpoint) -> Replicas | None:
+        """Replicas that the preflight has found a moment ago; None when it is longer ago.
+
+        Looking again costs up to 0.1 s, in which the API server makes sure that nothing is newer.
+        What changes meanwhile is not lost: the set is compared with that after the trial.
+        """
+        at, found = self._found.get(_identity(endpoint), (-_FRESH, Replicas()))
+        return found if self._context.clock.now() - at < _FRESH and found.ready else None
+
     async def _discover(self, endpoint: Endpoint) -> Replicas:
+        found = await self._find(endpoint)
+        self._found[_identity(endpoint)] = self._context.clock.now(), found
+        return found
+
+    async def _find(self, endpoint: Endpoint) -> Replicas:
         urls = endpoint.given_urls
         if endpoint.service is None:
             self._addresses[_identity(endpoint)] = Address(urls=urls)

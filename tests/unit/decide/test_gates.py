@@ -15,6 +15,7 @@ from tare.decide.attempt import ProfilerState
 from tare.decide.children import PodView, TrialKey
 from tare.decide.decision import decide
 from tare.decide.facts import Op, OpKind, OpView, ResetResult, WorkerView
+from tare.decide.records import TrialRecord
 from tare.measure.hooks import HookKind, Replica, Replicas
 from tare.measure.messages import Command, CommandKind, WorkerState
 
@@ -67,6 +68,31 @@ def test_the_reset_waits_for_pods_of_an_earlier_attempt() -> None:
     assert noisy.status["progress"]["phase"] == "run-9-0-1-0 to end"
     quiet = next_pass(world, pods=(*world.pods.values(), replace(old, ended=True)))
     assert StartOp(Op(OpKind.RESET, FIRST)) in quiet.actions
+
+
+@pytest.mark.parametrize(
+    ("attempt", "state", "noisy"),
+    [
+        pytest.param(1, CellState.MEASURED, False, id="all have handed in their results"),
+        pytest.param(2, CellState.MEASURED, True, id="those of another attempt have"),
+        pytest.param(1, CellState.INVALID, True, id="nobody knows what they did"),
+    ],
+)
+def test_living_pods_of_a_measured_trial_hold_nothing_up(
+    attempt: int, state: CellState, *, noisy: bool
+) -> None:
+    """A pod that has done its work goes a second later; the next cell need not wait for that."""
+    world = one_cell()
+    for _ in range(3):
+        world.step()
+        world.finish_ops()
+    world.move_workers()
+    old = PodView(name="old-0", uid="old", key=TrialKey(9, 0, 1), index=0)
+    record = TrialRecord(
+        cell=9, trial=0, attempt=attempt, state=state, reason=Reason.AS_ASKED, message=""
+    )
+    decision = next_pass(world, pods=(*world.pods.values(), old), records={(9, 0): record})
+    assert (decision.status["progress"]["phase"] == "old-0 to end") is noisy
 
 
 @pytest.mark.parametrize(

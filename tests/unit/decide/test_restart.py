@@ -139,7 +139,7 @@ def test_workers_that_say_goodbye_to_a_new_operator_do_not_pass_for_those_of_the
 
 
 def test_no_pods_are_started_ahead_for_a_cell_that_is_lost() -> None:
-    world = World(manifest(trials={"count": 2, "order": "Interleaved"}))
+    world = World(manifest(trials={"count": 6, "order": "Interleaved"}))
     world.fail[OpKind.RESET] = REFUSED
     world.go_on_until(lambda w: w.records)
     world.fail.clear()

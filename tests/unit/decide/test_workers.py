@@ -11,10 +11,11 @@ from support.summaries import measured
 from support.world import World, manifest
 from tare.api.reasons import CellState, Reason, RunPhase
 from tare.decide.actions import CreateJob, Decision, TakeBack
+from tare.decide.ahead import PATIENCE
 from tare.decide.children import JobView, PodView, TrialKey
 from tare.decide.decision import decide
 from tare.decide.facts import Facts, WorkerView
-from tare.decide.workers import PRESTART_PATIENCE, SILENCE_LIMIT
+from tare.decide.workers import SILENCE_LIMIT
 from tare.measure.messages import WorkerState
 
 FIRST, SECOND = TrialKey(0, 0, 1), TrialKey(1, 0, 1)
@@ -261,7 +262,7 @@ def test_a_worker_is_not_lost_at_the_limit_of_silence() -> None:
     [
         pytest.param({}, {"trouble": Reason.UNSCHEDULABLE}, 1.0, id="its pods find no room"),
         pytest.param({"suspended": True}, {}, 1.0, id="it was put into a queue"),
-        pytest.param({"started": 1_000_000.0}, {}, PRESTART_PATIENCE + 1, id="it takes too long"),
+        pytest.param({"started": 1_000_000.0}, {}, PATIENCE + 1, id="it takes too long"),
     ],
 )
 def test_next_pods_that_do_not_start_are_taken_back(
@@ -282,7 +283,7 @@ def test_next_pods_that_do_not_start_are_taken_back(
 def test_next_pods_get_their_time_however_long_these_workers_took() -> None:
     world = at_prestart()
     world.now += 250
-    ahead = replace(world.jobs[SECOND], started=world.now - PRESTART_PATIENCE)
+    ahead = replace(world.jobs[SECOND], started=world.now - PATIENCE)
     decision = next_pass(world, jobs={**world.jobs, SECOND: ahead})
     assert not [action for action in decision.actions if isinstance(action, TakeBack)]
 
