@@ -23,8 +23,10 @@ BUILD ?= docker build --quiet --tag
 LIST ?= docker images
 BASE ?= python:3.13-slim
 TAG ?= dev
+# Prints the manifest of N vLLM replicas in a namespace.
+VLLM ?= ../shared/servers/vllm/manifest
 
-.PHONY: help demo test test-cluster test-e2e test-vllm fuzz bench check format generate docs image e2e-kind clean
+.PHONY: help demo test test-cluster test-e2e test-vllm test-vllm-cluster fuzz bench check format generate docs image e2e-kind clean
 
 help:  ## List the verbs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +49,13 @@ test-e2e: $(DEV)  ## Install the chart on the cluster of KUBECONFIG and run the 
 	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/e2e $(ARGS)
 
 test-vllm: $(DEV)  ## Measure two real vLLM servers at TARE_VLLM_URLS (docs/how-to/real-vllm.md)
-	@$(BIN)/python -m pytest tests/real $(ARGS)
+	@$(BIN)/python -m pytest tests/real --ignore tests/real/test_vllm_cluster.py $(ARGS)
+
+test-vllm-cluster: $(DEV)  ## Measure two real vLLM pods by the installed operator, on the cluster of KUBECONFIG
+	@$(VLLM) 2 tare-vllm | kubectl apply -f -
+	@kubectl --namespace tare-vllm rollout status deployment/vllm --timeout=300s
+	@TARE_TEST_CLUSTER=1 TARE_VLLM_NAMESPACE=tare-vllm $(BIN)/python -m pytest tests/real/test_vllm_cluster.py $(ARGS); \
+	  code=$$?; kubectl delete namespace tare-vllm --wait=false; exit $$code
 
 fuzz: $(DEV)  ## Read a million odd answers (ARGS="--seed 1 --count 1000" for fewer)
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.main $(ARGS)
