@@ -49,7 +49,7 @@ test-e2e: $(DEV)  ## Install the chart on the cluster of KUBECONFIG and run the 
 	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/e2e $(ARGS)
 
 test-vllm: $(DEV)  ## Measure two real vLLM servers at TARE_VLLM_URLS (docs/how-to/real-vllm.md)
-	@$(BIN)/python -m pytest tests/real --ignore tests/real/test_vllm_cluster.py $(ARGS)
+	@$(BIN)/python -m pytest tests/real $(ARGS)
 
 test-vllm-cluster: $(DEV)  ## Measure two real vLLM pods by the installed operator, on the cluster of KUBECONFIG
 	@$(VLLM) 2 tare-vllm | kubectl apply -f -
