@@ -82,6 +82,17 @@ async def running(api: Api, pods: str, count: int) -> list[Any]:
     return found
 
 
+async def deletions(api: Api, path: str, version: str, count: int) -> list[int]:
+    """Wait for so many deletions in a collection; return their places in the store's history."""
+    found: list[int] = []
+    async for event in api.watch(path, resourceVersion=version, timeoutSeconds=60):
+        if event["type"] == "DELETED":
+            found.append(int(event["object"]["metadata"]["resourceVersion"]))
+        if len(found) == count:
+            break
+    return found
+
+
 async def test_the_pods_of_an_indexed_job_know_their_index(api: Api, jobs: str, pods: str) -> None:
     created = await api.must_create(jobs, job("print(os.environ['JOB_COMPLETION_INDEX'])"))
 
@@ -200,20 +211,14 @@ async def test_a_finished_job_is_deleted_when_its_time_is_over(api: Api, jobs: s
 async def test_the_pods_of_a_job_outlive_a_background_delete(
     api: Api, jobs: str, pods: str
 ) -> None:
-    await api.must_create(jobs, job(SLEEP))
+    created = await api.must_create(jobs, job(SLEEP))
+    version = created["metadata"]["resourceVersion"]
     await running(api, pods, 2)
 
     await api.delete(f"{jobs}/j", propagationPolicy="Background")
-    gone = await api.get(f"{jobs}/j")
-    left = await pods_of(api, pods)
 
-    assert gone.status == 404
-    assert len(left) == 2
-
-    async def none_left() -> bool:
-        return not await pods_of(api, pods)
-
-    await eventually(none_left)
+    [job_gone] = await deletions(api, jobs, version, 1)
+    assert all(pod_gone > job_gone for pod_gone in await deletions(api, pods, version, 2))
 
 
 async def test_a_job_that_is_deleted_without_a_policy_orphans_its_pods(
@@ -235,8 +240,7 @@ async def test_a_foreground_delete_waits_for_the_pods(api: Api, jobs: str, pods:
     await api.must_create(jobs, job(SLEEP, completions=1))
     await running(api, pods, 1)
 
-    await api.delete(f"{jobs}/j", propagationPolicy="Foreground")
-    waiting = await api.get(f"{jobs}/j")
+    waiting = await api.delete(f"{jobs}/j", propagationPolicy="Foreground")
     await api.until_gone(f"{jobs}/j")
 
     assert waiting.body["metadata"]["finalizers"] == ["foregroundDeletion"]
