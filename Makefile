@@ -41,8 +41,8 @@ test: $(DEV)  ## Run every test that needs no other cluster than the embedded on
 test-cluster: $(DEV)  ## Run what needs more: helm, Prometheus, and the cluster of KUBECONFIG with `make image` on it
 	@test -n "$$KUBECONFIG" || { echo "No cluster: set KUBECONFIG, then make test-cluster" >&2; exit 2; }
 	@$(BIN)/python -m pytest tests/chart tests/dashboards $(ARGS)
-	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/conformance tests/integration/test_main_job.py \
-	  tests/integration/test_one_at_a_time.py $(ARGS)
+	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/conformance tests/integration $(ARGS)
+	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/e2e $(ARGS)
 
 test-e2e: $(DEV)  ## Install the chart on the cluster of KUBECONFIG and run the end-to-end tests
 	@test -n "$$KUBECONFIG" || { echo "No cluster: set KUBECONFIG, then make test-e2e" >&2; exit 2; }

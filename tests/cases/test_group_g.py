@@ -310,7 +310,7 @@ async def test_b115_an_edit_that_slips_through_is_ignored_and_told(bed: Bed) -> 
     status = await bed.until(namespace, lambda s: told(s, "SpecChangeIgnored") != {})
     ignored = told(status, "SpecChangeIgnored")
     assert (ignored["status"], ignored["reason"]) == ("True", "SpecChanged")
-    assert ignored["observedGeneration"] == 2
+    assert status["observedGeneration"] == 2
     await bed.cluster.patch(RUN, namespace, "run", {"spec": {"cancel": True}})
     assert (await bed.finished(namespace))["phase"] == "Cancelled"
 

@@ -126,7 +126,6 @@ def test_describe_tells_the_story(bed: Bed, finished: Finished) -> None:
     assert "nil" not in text
 
 
-@pytest.mark.xfail(reason="254 lines: 66 for 11 conditions, 68 for 4 cells, 58 for the spec")
 def test_describe_fits_on_two_screens(bed: Bed, finished: Finished) -> None:
     text = bed.runs.kubectl("describe", "benchmarkrun", finished.run["metadata"]["name"])
     assert len(text.splitlines()) <= 2 * SCREEN

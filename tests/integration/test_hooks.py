@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from support.bed import QUICK, Bed, condition, manifest, told
 from support.scripted_http import Reply, json_reply, scripted
 from tare.manifests.metadata import Owner
@@ -102,6 +104,7 @@ async def test_a_cell_that_is_measured_all_the_same_says_what_the_reset_left(bed
     assert "tokens of a prompt from before it" in found["message"]
 
 
+@pytest.mark.usefixtures("devcluster")
 async def test_hooks_with_a_target_go_to_every_port_of_its_pods_and_nowhere_else(bed: Bed) -> None:
     """Behind one address of the embedded cluster: a pod's server, and beside it one of the test."""
     namespace = await bed.namespace()
@@ -137,7 +140,7 @@ async def test_b82_the_profile_ends_after_its_time_and_the_phase_runs_on(bed: Be
     await bed.submit(namespace, document)
     status = await bed.finished(namespace)
     assert status["phase"] == "Succeeded"
-    assert condition(status, "Profiling") == "False"
+    assert condition(status, "Profiling") is None, "it goes without saying"
     counters = await server.counters()
     (window,) = counters["profiler_windows"]
     assert window["body"] == {"profile_prefix": "run-cell0-trial0", "max_iterations": 7, "x": 1}

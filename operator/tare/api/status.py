@@ -78,8 +78,6 @@ class Condition(StatusModel):
     """One sentence for people."""
     last_transition_time: Time
     """When status changed last."""
-    observed_generation: Count | None = None
-    """Generation of the spec that it is about."""
 
 
 class Progress(StatusModel):
@@ -254,10 +252,6 @@ class Summary(StatusModel):
     """Name of the best cell that meets the goals."""
     goals: GoalsVerdict | None = None
     """Whether the goals are met."""
-    measured: Count = 0
-    """Cells measured."""
-    failed: Count = 0
-    """Cells not measured."""
 
 
 class Results(StatusModel):
@@ -281,7 +275,7 @@ class TargetReplica(StatusModel):
     image: Annotated[str, StringConstraints(max_length=512)] | None = None
     """Image with its digest."""
     restarts: Count | None = None
-    """Restarts seen."""
+    """Restarts seen, if any."""
 
 
 class Target(StatusModel):

@@ -1,7 +1,7 @@
 """Status conditions after the Kubernetes API conventions.
 
-`lastTransitionTime` moves only when `status` flips; `observedGeneration` says which spec it is
-about. Facts: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
+`lastTransitionTime` moves only when `status` flips. The generation stands once, in
+`status.observedGeneration`: all conditions of a status are about the same spec. Facts: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ def timestamp(epoch: float) -> str:
 class Conditions:
     """The conditions of one pass, begun from the stored ones."""
 
-    def __init__(self, stored: Iterable[Mapping[str, Any]], *, now: float, generation: int) -> None:
+    def __init__(self, stored: Iterable[Mapping[str, Any]], *, now: float) -> None:
         self._stored = {str(c["type"]): dict(c) for c in stored}
         self._known = dict(self._stored)
         self._now = timestamp(now)
-        self._generation = generation
 
     def set(
         self, kind: ConditionType, value: bool | None, reason: Reason, message: str = ""
@@ -46,8 +45,12 @@ class Conditions:
             "reason": str(reason),
             "message": message[:_MESSAGE_LIMIT],
             "lastTransitionTime": self._now if flipped else before["lastTransitionTime"],
-            "observedGeneration": self._generation,
         }
+
+    def retire(self, kind: ConditionType, normal: bool) -> None:
+        """Forget a condition that has its normal value: a finished run need not say it any more."""
+        if self._known.get(kind, {}).get("status") == str(normal):
+            del self._known[kind]
 
     def is_true(self, kind: ConditionType) -> bool:
         """Whether a condition is True now."""

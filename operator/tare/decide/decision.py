@@ -41,9 +41,7 @@ def decide(run: Run, facts: Facts, stored: Mapping[str, Any]) -> Decision:
         facts: what is so now.
         stored: the stored `status` document, whose conditions are carried on.
     """
-    conditions = Conditions(
-        stored.get("conditions") or (), now=facts.now, generation=run.generation
-    )
+    conditions = Conditions(stored.get("conditions") or (), now=facts.now)
     draft = Draft(run, facts, conditions)
     end = _pass(draft)
     status = render(draft, end, stored)

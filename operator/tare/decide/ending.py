@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["End", "end_of", "finish", "remaining", "stop_reason", "sweep_jobs"]
 
+_ON_THE_WAY = {
+    ConditionType.TARGET_READY: True,
+    ConditionType.WORKERS_READY: True,
+    ConditionType.PROFILING: False,
+}
+"""Conditions of a run that goes on, with the value that says nothing about a finished one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
@@ -104,6 +111,8 @@ def finish(draft: Draft, end: End) -> bool:
     failed = end.phase in (RunPhase.FAILED, RunPhase.PARTIALLY_FAILED)
     draft.condition(ConditionType.FAILED, failed, end.reason, end.message)
     draft.condition(ConditionType.FINISHED, True, end.reason, end.message)
+    for kind, normal in _ON_THE_WAY.items():
+        draft.conditions.retire(kind, normal)
     return True
 
 

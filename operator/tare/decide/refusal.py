@@ -26,7 +26,7 @@ def refuse(
     message = " ".join(str(problem) for problem in problems[:_SHOWN])
     if len(problems) > _SHOWN:
         message += f" And {len(problems) - _SHOWN} more; `tare validate` prints all."
-    conditions = Conditions(stored.get("conditions") or (), now=now, generation=generation)
+    conditions = Conditions(stored.get("conditions") or (), now=now)
     reason = Reason.INVALID_SPEC
     conditions.set(ConditionType.ACCEPTED, False, reason, message)
     conditions.set(ConditionType.COMPLETE, False, reason, message)

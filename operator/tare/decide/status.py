@@ -111,9 +111,10 @@ def _progress(draft: Draft, outcomes: Sequence[CellOutcome]) -> dict[str, Any]:
         "cells": f"{len(done)}/{len(outcomes)}",
         "cellsDone": len(done),
         "cellsTotal": len(outcomes),
-        "cellsFailed": len(failed),
         "percent": int(100 * share),
     }
+    if failed:
+        progress["cellsFailed"] = len(failed)
     if draft.attempt is not None:
         workers = draft.facts.workers.get(draft.attempt.key, {})
         progress["cell"] = draft.run.cells[draft.attempt.key.cell].name
@@ -146,7 +147,7 @@ def _replica(replica: Replica) -> dict[str, Any]:
         row["node"] = replica.node
     if replica.image:
         row["image"] = replica.image
-    if replica.restarts is not None:
+    if replica.restarts:
         row["restarts"] = replica.restarts
     return row
 
@@ -159,18 +160,13 @@ def _share(draft: Draft) -> float:
     return len(over) / max(len(draft.run.schedule), 1)
 
 
-def _summary(outcomes: Sequence[CellOutcome], verdict: RunVerdict) -> dict[str, Any]:
-    measured = sum(o.state is CellState.MEASURED for o in outcomes)
-    lost = (CellState.FAILED, CellState.INVALID, CellState.SKIPPED)
-    summary: dict[str, Any] = {
-        "measured": measured,
-        "failed": sum(o.state in lost for o in outcomes),
-    }
+def _summary(outcomes: Sequence[CellOutcome], verdict: RunVerdict) -> dict[str, Any] | None:
+    summary: dict[str, Any] = {}
     if verdict.reason is not Reason.NO_GOALS:
         summary["goals"] = _VERDICT[verdict.met]
     if verdict.best is not None:
         summary["bestCell"] = outcomes[verdict.best].name
-    return summary
+    return summary or None
 
 
 def _results(draft: Draft) -> dict[str, Any] | None:

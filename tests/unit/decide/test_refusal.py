@@ -41,7 +41,6 @@ def test_the_run_has_failed_and_finished_and_was_never_accepted() -> None:
         "Finished": "True",
     }
     assert {c["reason"] for c in found.values()} == {"InvalidSpec"}
-    assert {c["observedGeneration"] for c in found.values()} == {4}
 
 
 def test_the_message_names_path_value_and_what_is_allowed() -> None:

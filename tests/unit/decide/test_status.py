@@ -237,8 +237,6 @@ def test_cells_that_a_cancelled_run_did_not_reach_are_skipped() -> None:
     status = status_of(run, [measured(0)], ops=SUMMARY_STORED)
     assert [row["state"] for row in status["cells"]] == ["Measured"] + ["Skipped"] * 4
     assert status["summary"] == {
-        "measured": 1,
-        "failed": 4,
         "goals": "Unknown",
         "bestCell": run.cells[0].name,
     }
