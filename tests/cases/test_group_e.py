@@ -22,7 +22,8 @@ from support.silent import SilentNetwork
 from support.world import World, manifest, report
 from tare.api.endpoint import Endpoint
 from tare.api.reasons import CellState, Reason
-from tare.decide.facts import OpKind
+from tare.decide.children import TrialKey
+from tare.decide.facts import OpKind, ResetResult
 from tare.endpoint.client import Control, ControlClient
 from tare.endpoint.discovery import discover, from_urls
 from tare.endpoint.hooks.profiler import start_profiler, stop_profiler
@@ -190,6 +191,19 @@ async def test_b76_a_missing_route_is_called_once_and_named_with_its_cause() -> 
     assert "VLLM_SERVER_DEV_MODE=1" in report.message
 
 
+def test_b76_a_run_that_may_go_on_without_its_reset_is_marked() -> None:
+    """The world takes the cache for cold, since it would not let a warm one be measured."""
+    endpoint = {**manifest()["spec"]["endpoint"], "resetKvCache": {"onFailure": "Continue"}}
+    world = World(manifest(sweep=None, endpoint=endpoint))
+    failed = report(HookKind.RESET, ok=False, reason=Reason.RESET_REFUSED)
+    world.fail[OpKind.RESET] = ResetResult(replicas=world.found, report=failed)
+    world.resets.append(TrialKey(0, 0, 1))
+    world.warm = False
+    world.settle()
+    record = world.records[0, 0]
+    assert (record.state, record.reset) == (CellState.MEASURED, "Unverified")
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -223,9 +237,7 @@ async def test_b80_three_spellings_of_one_origin_are_called_once() -> None:
                 "clock": clock,
             }
             await run_reset(replicas, clock)
-            await start_profiler(
-                replicas, path=START, stop_path=STOP, timeout=5, stop_timeout=5, **common
-            )
+            await start_profiler(replicas, path=START, timeout=5, **common)
             await stop_profiler(replicas, path=STOP, timeout=5, **common)
         assert [request.path for request in server.requests] == [RESET, START, STOP]
 

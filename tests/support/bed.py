@@ -177,6 +177,13 @@ class Bed:
             await self.cluster.create(POD, namespace, _server_pod(pod, name, arguments))
         return [await self._server(namespace, pod) for pod in pods]
 
+    async def another_server(
+        self, namespace: str, pod: str, *arguments: str, name: str = "qwen"
+    ) -> Server:
+        """Start one more server behind a Service that is there, and wait for it."""
+        await self.cluster.create(POD, namespace, _server_pod(pod, name, arguments))
+        return await self._server(namespace, pod)
+
     async def _server(self, namespace: str, pod: str) -> Server:
         async def ready() -> bool:
             status = (await self.cluster.get(POD, namespace, pod)).get("status") or {}

@@ -49,7 +49,13 @@ class Scene:
         return await self.bed.cluster.list(POD, self.namespace, labels=labels)
 
     async def submit(
-        self, *, cells: int = 1, concurrency: int = 4, start_timeout: float = 60, **endpoint: Any
+        self,
+        *,
+        cells: int = 1,
+        concurrency: int = 4,
+        requests: int = PROFILING,
+        start_timeout: float = 60,
+        **endpoint: Any,
     ) -> Document:
         """Create the run: in each cell a reset, a warm-up, the profiler around profiling."""
         self.cells = cells
@@ -60,7 +66,7 @@ class Scene:
         spec["workers"] |= {"startTimeoutSeconds": start_timeout}
         warmup, profiling = spec["phases"]
         warmup |= {"requests": WARMUP}
-        profiling |= {"requests": PROFILING, "concurrency": concurrency}
+        profiling |= {"requests": requests, "concurrency": concurrency}
         return await self.bed.submit(self.namespace, document)
 
     async def patch(self, **spec: Any) -> None:

@@ -246,16 +246,13 @@ class World:
             deaf = self._ended(worker) or not worker.heard
             if deaf or not applies(command, worker.state, worker.phase):
                 continue
-            match command.do:
-                case CommandKind.PREPARE:
-                    worker.state, worker.phase = WorkerState.READY, command.phase
-                case CommandKind.START:
-                    worker.state = WorkerState.RUNNING
-                    self.warm = True
-                case CommandKind.STOP:
-                    worker.state = WorkerState.STOPPED
-                case _:
-                    pass
+            if command.do is CommandKind.PREPARE:
+                worker.state, worker.phase = WorkerState.READY, command.phase
+            elif command.do is CommandKind.START:
+                worker.state = WorkerState.RUNNING
+                self.warm = True
+            elif command.do is CommandKind.STOP:
+                worker.state = WorkerState.STOPPED
 
     def _check_gate(self, key: TrialKey, phase: int) -> None:
         """What must hold whenever load is about to start."""
@@ -352,6 +349,8 @@ class World:
             self.starts += 1
             self.profilers = dict.fromkeys(self.profilers, True)
         if op.kind is OpKind.PROFILER_STOP:
+            start = self.ops.get(replace(op, kind=OpKind.PROFILER_START))
+            assert start is None or start.done, "a stop that may overtake its start"
             self.stops += 1
             self.profilers = dict.fromkeys(self.profilers, False)
         return self.fail[op.kind] if op.kind in self.fail else self._succeed(op)

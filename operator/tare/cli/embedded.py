@@ -16,6 +16,7 @@ import sys
 import tempfile
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,10 +124,13 @@ async def _off_the_loop(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
 
 
 async def _create_namespaces(url: str, names: Iterable[str]) -> None:
-    async with aiohttp.ClientSession(url, raise_for_status=True) as session:
+    """Create those that a new cluster does not have, as it has `default`."""
+    async with aiohttp.ClientSession(url) as session:
         for name in names:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            await session.post("/api/v1/namespaces", json=body)
+            async with session.post("/api/v1/namespaces", json=body) as response:
+                if response.status != HTTPStatus.CONFLICT:
+                    response.raise_for_status()
 
 
 def shipped(folder: str) -> Path:
@@ -195,7 +199,7 @@ async def _is_ready(session: aiohttp.ClientSession, operator: Operator) -> bool:
     operator.check()
     with suppress(aiohttp.ClientError):
         async with session.get(f"{operator.url}/readyz") as response:
-            return response.status == 200  # noqa: PLR2004 - HTTP
+            return response.status == HTTPStatus.OK
     return False
 
 

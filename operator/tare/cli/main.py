@@ -30,6 +30,8 @@ class _Entry:
 _COMMANDS = {
     "demo": _Entry("demo:command", "Benchmark two simulated servers on an embedded cluster."),
     "run": _Entry("run:command", "Run a manifest on an embedded cluster against your servers."),
+    "profile": _Entry("profile:command", "The same from options alone, as `aiperf profile`."),
+    "plan": _Entry("plan:command", "Say what the caches will hold in each phase, offline."),
     "validate": _Entry("validate:command", "Check manifests offline, as the operator would."),
     "crd": _Entry("crd:command", "Print the CustomResourceDefinition."),
     "sim": _Entry("sim:sim", "Simulated inference servers."),

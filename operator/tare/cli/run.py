@@ -1,96 +1,96 @@
-"""`tare run`: any manifest on an embedded cluster, against servers that are reachable from here.
+"""`tare run`: a manifest, or the one that flags build, on an embedded cluster.
 
-For a laptop and for CI: the same operator and workers as in a cluster, without one. The exit code
-says what the run came to.
+For a laptop and for CI: the same operator and workers as in a cluster, without one, against servers
+that are reachable from here. The exit code says what the run came to. `tare profile` is the same
+without a file (`cli.profile`).
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 from tare.cli.embedded import embedded
 from tare.cli.exits import Exit
+from tare.cli.flag_check import load_flags, show_manifest
+from tare.cli.flag_options import flag_options, read_flags, used_flags
 from tare.cli.manifests import ManifestError
 from tare.cli.outcome import show_outcome
 from tare.cli.progress import Progress
 from tare.cli.run_file import load_run
+from tare.cli.run_options import EXIT_CODES, run_options
 from tare.cli.session import complain, run_session
 from tare.cli.watch import apply, follow
-from tare.results.export import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from tare.cli.run_file import RunFile
 
-__all__ = ["command"]
-
-_URL_HELP = "Benchmark this server instead of the manifest's target; may be repeated."
+__all__ = ["command", "run_flags"]
 
 
-def _known_format(
-    context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]
-) -> tuple[Path, ...]:
-    """Refuse files that nothing can be written to before the run, not after it."""
-    for path in paths:
-        if path.suffix not in FORMATS:
-            message = f"'{path}' ends neither in .json nor in .csv"
-            raise click.BadParameter(message, ctx=context, param=parameter)
-        if not path.parent.is_dir():
-            raise click.BadParameter(f"there is no folder '{path.parent}'", context, parameter)
-    return paths
-
-
-@click.command("run")
-@click.argument("file")
-@click.option("--url", "urls", multiple=True, metavar="URL", help=_URL_HELP)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Cancel the run after this time and exit with 1.",
-)
-@click.option(
-    "--export",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    callback=_known_format,
-    metavar="FILE",
-    help="Write the results to this .json or .csv file too; may be repeated.",
-)
+@click.command("run", epilog=EXIT_CODES)
+@click.argument("file", required=False)
+@run_options
+@flag_options
 @click.pass_context
-def command(
-    context: click.Context,
-    file: str,
-    urls: tuple[str, ...],
-    timeout: float | None,
-    export: tuple[Path, ...],
-) -> None:
-    r"""Run the BenchmarkRun in FILE ('-' for standard input) on an embedded cluster.
+def command(context: click.Context, /, file: str | None, **given: Any) -> None:
+    """Run the BenchmarkRun in FILE ('-' for standard input) on an embedded cluster.
 
-    Progress goes to standard error, results to standard output.
-
-    \b
-    Exit codes: 0 ok, 1 failed, 2 invalid, 3 goals missed, 4 regression, 5 not conclusive.
+    Without FILE the run is what the options from --model on say. Progress goes to standard error,
+    results to standard output.
     """
+    if file is None:
+        run_flags(context, given)
+        return
+    if used := used_flags(context):
+        message = f"{', '.join(used)}: FILE says this already; write it there, or leave FILE out"
+        raise click.UsageError(message, context)
+    _run_checked(context, given, lambda: _load_file(file, given["urls"]))
+
+
+def run_flags(context: click.Context, given: dict[str, Any]) -> None:
+    """Run what a command's options say, or show its manifest with `--dry-run`."""
+    flags = read_flags(context, given)
+    if not given["dry_run"]:
+        _run_checked(context, given, lambda: load_flags(flags))
+        return
+    try:
+        manifest, advice = show_manifest(flags)
+    except ManifestError as error:
+        complain(Console(stderr=True), error)
+        context.exit(Exit.INVALID)
+    click.echo(manifest, nl=False)
+    if advice:
+        click.echo(advice, err=True)
+
+
+def _load_file(file: str, urls: Sequence[str]) -> RunFile:
+    run_file = load_run(file, urls=urls)
+    if not run_file.urls:
+        raise ManifestError(
+            f"{file}: spec.endpoint.service names a Service, and the embedded cluster has none; "
+            "say where the server is with --url http://HOST:PORT"
+        )
+    return run_file
+
+
+def _run_checked(
+    context: click.Context, given: dict[str, Any], load: Callable[[], RunFile]
+) -> None:
+    """Load a run and carry it out; one that is refused ends here."""
     console = Console(stderr=True)
     try:
-        run_file = load_run(file, urls=urls)
+        run_file = load()
     except ManifestError as error:
         complain(console, error)
         context.exit(Exit.INVALID)
-    if not run_file.urls:
-        complain(
-            console,
-            f"{file}: spec.endpoint.service names a Service, and the embedded cluster has none; "
-            "say where the server is with --url http://HOST:PORT",
-        )
-        context.exit(Exit.INVALID)
-    context.exit(run_session(_run(run_file, console, timeout, export), console))
+    main = _run(run_file, console, given["timeout"], given["export"])
+    context.exit(run_session(main, console))
 
 
 async def _run(

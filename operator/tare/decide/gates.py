@@ -65,10 +65,16 @@ def collect(draft: Draft) -> bool:
 
 
 def stop_profiler(draft: Draft) -> bool:
-    """Stop the profiler on every replica on which a start was tried; True when none may run."""
+    """Stop the profiler on every replica on which a start was tried; True when none may run.
+
+    A start that is on its way is awaited first: a server may take it after the stop.
+    """
     mark = draft.current.profiler
     if mark is None or not mark.state.may_run:
         return True
+    start = draft.look(OpKind.PROFILER_START, phase=mark.phase)
+    if start is not None and not start.done:
+        return draft.wait("the server's profiler to start, so that it can be stopped")
     report = draft.op(OpKind.PROFILER_STOP, HookReport, phase=mark.phase)
     if report is None:
         return draft.wait("the server's profiler to stop")

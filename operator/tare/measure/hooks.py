@@ -46,6 +46,11 @@ class CallOutcome(StrEnum):
     """No answer: connection refused, TLS error."""
     TIMEOUT = "timeout"
 
+    @property
+    def is_done(self) -> bool:
+        """The server took the call, whether it confirmed that or not."""
+        return self in (CallOutcome.CONFIRMED, CallOutcome.UNVERIFIED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:

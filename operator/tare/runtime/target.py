@@ -201,9 +201,7 @@ class TargetService:
                 report = await start_profiler(
                     Replicas(ready=replicas),
                     path=settings.start_path,
-                    stop_path=settings.stop_path,
                     timeout=settings.timeout_seconds,
-                    stop_timeout=settings.stop_timeout_seconds,
                     headers=headers,
                     host=self._host(endpoint, settings.target),
                     server=endpoint.server,

@@ -33,12 +33,21 @@ def imported(arguments: list[str], watched: list[str]) -> list[str]:
 def test_help_lists_every_command_and_the_roles_in_80_columns() -> None:
     result = CliRunner().invoke(main, ["--help"])
     assert result.exit_code == 0
-    for word in ("demo", "run", "validate", "crd", "sim", "tare operator", "tare worker"):
+    for word in (
+        "demo",
+        "run",
+        "profile",
+        "validate",
+        "crd",
+        "sim",
+        "tare operator",
+        "tare worker",
+    ):
         assert word in result.output
     assert max(map(len, result.output.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", ["demo", "run", "validate", "crd"])
+@pytest.mark.parametrize("command", ["demo", "run", "profile", "validate", "crd"])
 def test_every_command_has_a_help_of_its_own(command: str) -> None:
     result = CliRunner().invoke(main, [command, "--help"])
     assert result.exit_code == 0, result.output

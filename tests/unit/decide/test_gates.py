@@ -207,6 +207,23 @@ def test_an_operator_killed_while_a_profiler_starts_stops_it_and_repeats_the_tri
     assert (world.starts, world.stops) == (2, 2)
 
 
+@pytest.mark.parametrize("event", ["delete", "cancel"])
+def test_a_stop_waits_for_the_start_that_is_on_its_way(event: str) -> None:
+    """The server may take the start last, and nobody would stop it then."""
+    world = until(one_cell(), OpKind.PROFILER_START)
+    if event == "delete":
+        world.delete()
+    else:
+        world.patch_spec(cancel=True)
+    for _ in range(3):
+        world.step()
+    assert OpKind.PROFILER_STOP not in {op.kind for op in world.ops}
+    world.finish_ops()
+    assert world.profiler_on
+    world.settle()
+    assert (world.starts, world.stops, world.profiler_on) == (1, 1, False)
+
+
 def test_the_second_profiling_phase_starts_its_profiler_anew() -> None:
     phases = manifest()["spec"]["phases"]
     world = one_cell(phases=[*phases, {**phases[1], "name": "again"}])

@@ -1,21 +1,20 @@
 """Start and stop the profiler of every replica, so that none is left running.
 
-A start that failed may have started: the answer can be lost after the server acted. So whatever a
-start was *tried* on is stopped, and a stop is called on every replica whatever the others answer.
-Nothing is tried twice here, because starts and stops must stay equal in number; a caller that is
-cancelled in a start has to call `stop_profiler` itself, as after a crash.
+A start that failed may have started: the answer can be lost after the server acted. So a caller
+stops whatever a start was *tried* on, be it after a failed start, a cancelled one or a crash. A
+start is tried once, since starts and stops must stay equal in number. A stop that fails is tried
+once more: a stop too many does nothing, and a profiler that is left on spoils all that comes after.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tare.endpoint.hooks.call import Hook
 from tare.endpoint.hooks.report import nobody, report_of
-from tare.measure.hooks import HookKind, HookReport, Replicas
+from tare.measure.hooks import HookCall, HookKind, HookReport, Replica, Replicas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,14 +24,17 @@ if TYPE_CHECKING:
 
 __all__ = ["start_profiler", "stop_profiler"]
 
+_PAUSE = 1.0
+"""Seconds before a stop is tried again."""
+_LAST_TRY = 25.0
+"""Seconds at most that the second try of a stop waits for its answer."""
+
 
 async def start_profiler(
     replicas: Replicas,
     *,
     path: str,
-    stop_path: str,
     timeout: float,  # noqa: ASYNC109 - of one POST
-    stop_timeout: float,
     headers: Mapping[str, str],
     host: str | None,
     server: str,
@@ -40,10 +42,9 @@ async def start_profiler(
     clock: Clock,
     body: Mapping[str, Any] | None = None,
 ) -> HookReport:
-    """Start on every ready replica; when one fails, stop them all and report the failure.
+    """Start on every ready replica; when one fails, the caller stops them all.
 
-    `body` goes with the start as JSON; an empty one is none, as old servers want it. The rows of
-    those stops follow the rows of the starts; how they ended changes the message only.
+    `body` goes with the start as JSON; an empty one is none, as old servers want it.
     """
     if not replicas.ready:
         return nobody(HookKind.PROFILER_START)
@@ -57,13 +58,11 @@ async def start_profiler(
         clock=clock,
         body=json.dumps(body).encode() if body else None,
     )
-    report = await _report(hook, replicas, timeout)
-    if report.ok:
-        return report
-    stop = replace(hook, kind=HookKind.PROFILER_STOP, path=stop_path, body=None)
-    stopped = await _report(stop, replicas, stop_timeout)
-    message = report.message if stopped.ok else f"{report.message}; then {stopped.message}"
-    return replace(report, message=message, calls=report.calls + stopped.calls)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(hook.post(replica, timeout=timeout)) for replica in replicas.ready
+        ]
+    return report_of(hook.kind, path, replicas.ready, [(task.result().row,) for task in tasks])
 
 
 async def stop_profiler(
@@ -91,13 +90,15 @@ async def stop_profiler(
         http=http,
         clock=clock,
     )
-    return await _report(hook, replicas, timeout)
-
-
-async def _report(hook: Hook, replicas: Replicas, longest: float) -> HookReport:
     async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(hook.post(replica, timeout=longest)) for replica in replicas.ready
-        ]
-    rows = [(task.result().row,) for task in tasks]
-    return report_of(hook.kind, hook.path, replicas.ready, rows)
+        tasks = [group.create_task(_stop(hook, replica, timeout)) for replica in replicas.ready]
+    return report_of(hook.kind, path, replicas.ready, [task.result() for task in tasks])
+
+
+async def _stop(hook: Hook, replica: Replica, longest: float) -> tuple[HookCall, ...]:
+    first = (await hook.post(replica, timeout=longest)).row
+    if first.outcome.is_done:
+        return (first,)
+    await hook.clock.sleep(_PAUSE)
+    again = await hook.post(replica, timeout=min(longest, _LAST_TRY), attempt=2)
+    return first, again.row

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["blame", "nobody", "report_of"]
 
-_DONE = (CallOutcome.CONFIRMED, CallOutcome.UNVERIFIED)
 _NAMES = {
     HookKind.RESET: "KV cache reset",
     HookKind.PROFILER_START: "profiler start",
@@ -31,7 +30,7 @@ def report_of(
 ) -> HookReport:
     """Judge a hook by the last row of each replica; `rows` are in the order of `replicas`."""
     last = [calls[-1] for calls in rows]
-    failed = [row for row in last if row.outcome not in _DONE]
+    failed = [row for row in last if not row.outcome.is_done]
     unverified = [row for row in last if row.outcome is CallOutcome.UNVERIFIED]
     return HookReport(
         hook=kind,
@@ -64,7 +63,7 @@ def blame(report: HookReport, gone: Collection[str]) -> HookReport:
     failed since the set of replicas is another one now, which a repetition may mend.
     """
     last = {row.replica: row for row in report.calls if row.hook is report.hook}
-    failed = [name for name, row in last.items() if row.outcome not in _DONE]
+    failed = [name for name, row in last.items() if not row.outcome.is_done]
     missing = [name for name in failed if name in gone]
     if not missing:
         return report

@@ -9,10 +9,11 @@ import pytest
 from support.clock import FakeClock
 from support.fleet import fleet, replicas_of
 from support.scripted_http import Reply, json_reply, scripted
+from support.silent import SilentNetwork
 from tare.api.reasons import Reason
 from tare.endpoint.client import ControlClient
 from tare.endpoint.hooks.reset import reset
-from tare.measure.hooks import CallOutcome, HookReport, Replicas
+from tare.measure.hooks import CallOutcome, HookReport, Replica, Replicas
 
 PATH = "/reset_prefix_cache"
 YES, NO = json_reply({"success": True}), json_reply({"success": False})
@@ -71,6 +72,54 @@ async def test_replicas_are_called_at_the_same_time() -> None:
             server.on(PATH, Reply(body=YES.body, together=all_three))
         report = await run(replicas_of(servers), FakeClock(), max_retry=0, wait=2)
     assert report.verified
+
+
+async def test_a_hundred_replicas_are_all_called_before_one_of_them_answers() -> None:
+    hundred = asyncio.Barrier(100)
+    async with fleet(100) as servers:
+        for server in servers:
+            server.on(PATH, Reply(body=YES.body, together=hundred))
+        report = await run(replicas_of(servers), FakeClock(), max_retry=0, wait=60)
+    assert report.message == "KV cache reset confirmed by 100 of 100 replicas"
+    assert [row.attempt for row in report.calls] == [1] * 100
+
+
+async def test_a_slow_replica_holds_up_neither_the_tries_of_others_nor_their_time_outs() -> None:
+    """It answers when two others were refused, waited and were asked again: for them all, once."""
+    three = asyncio.Barrier(3)
+    clock = FakeClock()
+    late = Reply(body=YES.body, together=three)
+    async with fleet(3) as servers:
+        servers[0].on(PATH, late)
+        servers[1].on(PATH, NO, late)
+        servers[2].on(PATH, NO, late)
+        report = await run(replicas_of(servers), clock, max_retry=2, wait=60)
+        calls = [len(server.requests) for server in servers]
+    assert report.verified
+    assert calls == [1, 2, 2]
+
+
+async def test_silent_replicas_take_their_time_outs_at_the_same_time() -> None:
+    clock = FakeClock()
+    silent = Replicas(
+        ready=tuple(
+            Replica(uid=f"u{n}", name=f"qwen-{n}", origin=f"http://10.0.0.{n}:8000")
+            for n in range(3)
+        )
+    )
+    report = await reset(
+        silent,
+        path=PATH,
+        timeout=30,
+        max_retry=0,
+        headers=KEY,
+        host=None,
+        server="vllm",
+        http=SilentNetwork(clock),
+        clock=clock,
+    )
+    assert clock.now() == 30
+    assert [(row.outcome, row.seconds) for row in report.calls] == [(CallOutcome.TIMEOUT, 30)] * 3
 
 
 async def test_replicas_are_repeated_each_for_itself() -> None:
