@@ -26,7 +26,7 @@ TAG ?= dev
 # Prints the manifest of N vLLM replicas in a namespace.
 VLLM ?= ../shared/servers/vllm/manifest
 
-.PHONY: help demo test test-cluster test-e2e test-vllm test-vllm-cluster fuzz bench check format generate docs image e2e-kind clean
+.PHONY: help demo test test-fast test-cluster test-e2e test-vllm test-vllm-cluster fuzz bench check format generate docs image e2e-kind clean
 
 help:  ## List the verbs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,12 +36,17 @@ demo: $(ALL)  ## Benchmark two simulated servers on an embedded cluster, in abou
 
 test: $(DEV)  ## Run every test that needs no other cluster than the embedded one
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
-	@echo "Not run: what needs helm, Prometheus or a real cluster (make test-cluster), or a vLLM (make test-vllm)."
+	@echo "Not run: what needs helm, Prometheus or a real cluster (make test-cluster), a vLLM (make test-vllm), or numba (make test-fast)."
+
+test-fast: $(DEV)  ## Compare compiled simulations with plain ones; installs numba (the extra fast) first
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast]'
+	@$(BIN)/python -m pytest tests/fast $(ARGS)
 
 test-cluster: $(DEV)  ## Run what needs more: helm, Prometheus, and the cluster of KUBECONFIG with `make image` on it
 	@test -n "$$KUBECONFIG" || { echo "No cluster: set KUBECONFIG, then make test-cluster" >&2; exit 2; }
 	@$(BIN)/python -m pytest tests/chart tests/dashboards $(ARGS)
-	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/conformance tests/integration $(ARGS)
+	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest -n $(JOBS) tests/conformance $(ARGS)
+	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/integration $(ARGS)
 	@TARE_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/e2e $(ARGS)
 
 test-e2e: $(DEV)  ## Install the chart on the cluster of KUBECONFIG and run the end-to-end tests
