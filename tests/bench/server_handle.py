@@ -26,8 +26,10 @@ ENV = dict(os.environ, PYTHONPATH=f"{_ROOT / 'operator'}{os.pathsep}{_ROOT / 'te
 class Server:
     """A running `bench.sse_server`."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pid: int) -> None:
         self._port = port
+        self.pid = pid
+        """Of its process."""
 
     @classmethod
     @contextmanager
@@ -42,7 +44,7 @@ class Server:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                yield cls(int(process.stdout.readline()))
+                yield cls(int(process.stdout.readline()), process.pid)
             finally:
                 process.stdin.close()
 

@@ -121,6 +121,25 @@ async def test_sglang_flushes_by_get_or_post_and_answers_400_when_busy() -> None
         assert await server.metric("sglang:num_queue_reqs") == 0
 
 
+async def test_models_by_name_have_engines_of_their_own_and_one_reset_is_for_all_of_them() -> None:
+    names = ("chapter-4", "chapter-4@cost.step=0.05")
+    models = [word for name in names for word in ("--model", name)]
+    async with simulated("--models-by-name", *models, speed=()) as server:
+        for name in names:
+            assert await cached(server, TEXT, {"prompt": ids(100), "model": name}) == 0
+            assert await cached(server, TEXT, {"prompt": ids(100), "model": name}) == 99
+        hits = 'vllm:prefix_cache_hits_total{engine="1",model_name="chapter-4@cost.step=0.05"}'
+        assert await server.metric(hits) == 99
+        running = await start_long_stream(server, model=names[1])
+        assert (await server.post("/reset_prefix_cache")).json == {"success": False}
+        assert await cached(server, TEXT, {"prompt": ids(100), "model": names[0]}) == 99
+        running.close()
+        await until_metric(server, 'vllm:num_requests_running{engine="1"', 0)
+        assert (await server.post("/reset_prefix_cache")).json == {"success": True}
+        for name in names:
+            assert await cached(server, TEXT, {"prompt": ids(100), "model": name}) == 0
+
+
 # --- profiler
 
 

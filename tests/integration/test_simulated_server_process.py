@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from support.simulated import read_answer, request_bytes
+from support.model_folder import write_model_folder
+from support.simulated import Answer, read_answer, request_bytes
 from tare.cli.sim import sim
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 SERVE = (sys.executable, "-m", "tare", "sim", "serve", "--host", "127.0.0.1")
 
@@ -28,7 +30,7 @@ def environ() -> dict[str, str]:
 
 @asynccontextmanager
 async def process(
-    *arguments: str, until: str = "serving "
+    *arguments: str, until: str = "serving ", said: list[str] | None = None
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
     """Run the command on a free port until it says so; it is killed if it does not end."""
     pipe = asyncio.subprocess.PIPE
@@ -39,11 +41,21 @@ async def process(
         assert running.stdout is not None
         first = (await running.stdout.readline()).decode()
         assert first.startswith(until), (await running.communicate())[1]
+        if said is not None:
+            said.append(first)
         yield running, int(first.rpartition(":")[2])
     finally:
         if running.returncode is None:
             running.kill()
         await running.wait()
+
+
+async def send(origin: str, method: str, path: str, body: object = None) -> Answer:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(origin.rpartition(":")[2]))
+    writer.write(request_bytes(method, path, body, {}))
+    answer = await read_answer(reader)
+    writer.close()
+    return answer
 
 
 async def test_sigterm_lets_a_stream_end_fails_health_and_exits_0() -> None:
@@ -63,6 +75,55 @@ async def test_sigterm_lets_a_stream_end_fails_health_and_exits_0() -> None:
         assert statuses == [503, 503]
         assert rest.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
         assert await running.wait() == 0
+
+
+async def test_replicas_have_a_port_a_cache_and_counters_of_their_own() -> None:
+    said: list[str] = []
+    async with process("--replicas", "3", "--itl", "0", said=said):
+        (line,) = said
+        origins = [word for word in line.split() if word.startswith("http://")]
+        assert len(set(origins)) == 3
+        body = {"prompt": "word " * 100, "max_tokens": 1}
+        found = []
+        for origin in (origins[0], origins[0], origins[1]):
+            answer = await send(origin, "POST", "/v1/completions", body)
+            found.append(answer.json["usage"]["prompt_tokens_details"]["cached_tokens"])
+        assert found == [0, 96, 0]
+        counts = [(await send(origin, "GET", "/admin/counters")).json for origin in origins]
+        assert [count["requests"] for count in counts] == [2, 1, 0]
+
+
+async def test_replicas_take_the_ports_from_the_given_one_on() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ("--port", str(port - 1), "--replicas", "2")
+        running = await asyncio.create_subprocess_exec(
+            *SERVE, *arguments, env=environ(), stderr=asyncio.subprocess.PIPE
+        )
+        _, error = await running.communicate()
+    assert running.returncode == 1
+    assert error.decode().startswith("tare sim serve: cannot listen on 127.0.0.1:")
+    assert "in use" in error.decode()
+
+
+async def test_with_a_models_tokenizer_usage_and_tokenize_count_its_tokens(tmp_path: Path) -> None:
+    real = write_model_folder(tmp_path)
+    said: list[str] = []
+    async with process("--tokenizer", str(tmp_path), "--block-size", "4", "--itl", "0", said=said):
+        origin = said[0].split()[-1]
+        text = "bake data and so on and on"
+        whole = real.encode(text).ids
+        tokenized = (await send(origin, "POST", "/tokenize", {"prompt": text})).json
+        assert tokenized["tokens"] == whole
+        body = {"prompt": text, "max_tokens": 1}
+        for _ in range(2):
+            usage = (await send(origin, "POST", "/v1/completions", body)).json["usage"]
+        assert usage["prompt_tokens"] == len(whole)
+        assert usage["prompt_tokens_details"]["cached_tokens"] == (len(whole) - 1) // 4 * 4 > 0
+        refused = {"messages": [{"role": "assistant", "content": "a"}]}
+        answer = await send(origin, "POST", "/v1/chat/completions", refused)
+        assert answer.status == 400
+        assert "the chat template refuses this: no question" in answer.json["error"]["message"]
 
 
 async def test_an_address_in_use_is_one_sentence_and_exit_code_1() -> None:

@@ -16,6 +16,7 @@ from support.simulated import (
     chat,
     ids,
     simulated,
+    until_metric,
 )
 
 if TYPE_CHECKING:
@@ -145,3 +146,36 @@ async def test_faults_can_be_switched_on_from_the_start() -> None:
     async with simulated("--faults", '{"health": {"answer": 503, "times": 1}}') as server:
         assert (await server.get("/health")).status == 503
         assert (await server.get("/health")).status == 200
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_who_waits_longer_than_a_server_model_allows_is_told_so(*, stream: bool) -> None:
+    model = ("--server-model", "board@max_num_seqs=1,patience=1.2", "--max-model-len", "4096")
+    async with simulated(*model, speed=()) as server:
+        # Each takes 0.15 s and 4.4 ms a token, one after the other.
+        first, second = ({"prompt": ids(10, start=n), "max_tokens": 200} for n in (0, 100))
+        done = asyncio.ensure_future(server.post(TEXT, first))
+        await until_metric(server, "vllm:num_requests_running", 1)
+        if stream:
+            refused = await server.stream(TEXT, second)
+            assert refused.events[-1]["error"]["code"] == 503
+            assert refused.data[-1] == "[DONE]"
+        else:
+            assert (await server.post(TEXT, second)).status == 503
+        assert (await done).status == 200
+        counters = await server.counters()
+        assert (counters["requests_complete"], counters["requests_given_up"]) == (1, 1)
+        assert counters["in_flight"] == 0
+
+
+async def test_the_log_tells_when_tokens_were_due_and_how_late_they_were_written(
+    server: Simulated,
+) -> None:
+    await server.post(TEXT, {"prompt": "a", "max_tokens": 11})
+    (entry,) = (await server.get("/admin/requests")).json["requests"]
+    assert entry["first_token_due_ns"] > entry["arrived_ns"]
+    assert entry["last_token_due_ns"] - entry["first_token_due_ns"] == 10_000_000
+    counters = await server.counters()
+    assert 0 < counters["late_p50_ns"] <= counters["late_p99_ns"]
+    counters = (await server.post("/admin/reset_counters")).json
+    assert (counters["late_p50_ns"], counters["late_p99_ns"]) == (0, 0)

@@ -15,7 +15,7 @@ from tare.sim.serve.options import parse_options
 from tare.sim.serve.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
 __all__ = [
     "CHAT",
@@ -145,12 +145,15 @@ class Simulated:
         return float(lines[0].rpartition(" ")[2])
 
 
+FAST = ("--ttft-overhead", "1ms", "--itl", "1ms", "--prefill-rate", "1000000")
+
+
 @asynccontextmanager
-async def simulated(*arguments: str) -> AsyncIterator[Simulated]:
+async def simulated(*arguments: str, speed: Sequence[str] = FAST) -> AsyncIterator[Simulated]:
     """Run `tare sim serve` with these options on a free port, fast unless told otherwise."""
-    fast = ("--host", "127.0.0.1", "--port", "0", "--model", "tiny", "--max-model-len", "4096")
-    speed = ("--ttft-overhead", "1ms", "--itl", "1ms", "--prefill-rate", "1000000")
-    server = Server(parse_options([*fast, *speed, *arguments]))
+    model = () if "--model" in arguments else ("--model", "tiny")
+    fixed = ("--host", "127.0.0.1", "--port", "0", "--max-model-len", "4096")
+    server = Server(parse_options([*fixed, *model, *speed, *arguments]))
     await server.start()
     try:
         yield Simulated(server)
@@ -207,10 +210,10 @@ async def cached(server: Simulated, path: str, body: dict[str, Any]) -> int:
     return tokens
 
 
-async def start_long_stream(server: Simulated) -> asyncio.StreamWriter:
+async def start_long_stream(server: Simulated, **more: Any) -> asyncio.StreamWriter:
     """Start a stream that runs until the client goes, and wait until it runs."""
     reader, writer = await server.connect()
-    body = chat("long", max_tokens=4000, stream=True)
+    body = chat("long", max_tokens=4000, stream=True, **more)
     writer.write(request_bytes("POST", CHAT, body, {}))
     await reader.readuntil(b"data: ")
     return writer

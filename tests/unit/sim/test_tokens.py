@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tare.sim import tokens
-from tare.sim.tokens import PIECE_BYTES, Answer, encode, encode_chat
+from tare.sim.tokens import MADE_UP, Answer, encode, encode_chat
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,13 @@ def test_an_answer_sent_back_as_text_has_the_same_tokens_up_to_the_first_fragmen
 
 
 def test_all_words_have_one_length_and_need_no_escape() -> None:
-    assert {len(piece) for piece in PIECE_BYTES} == {6}
-    assert len(set(PIECE_BYTES)) == 4096
-    assert all(piece.strip().isalpha() for piece in PIECE_BYTES)
+    assert {len(piece) for piece in MADE_UP.piece_bytes} == {6}
+    assert len(set(MADE_UP.piece_bytes)) == 4096
+    assert all(piece.strip().isalpha() for piece in MADE_UP.piece_bytes)
+
+
+@given(st.text("abc\n \t", max_size=60) | st.text(max_size=40))
+def test_a_text_is_cut_as_the_pattern_says_however_its_words_stand(text: str) -> None:
+    pieces = tokens._PIECE.findall(text)
+    assert encode(text) == [tokens._id_of[piece] for piece in pieces]
+    assert "".join(pieces) == text

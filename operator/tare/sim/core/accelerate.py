@@ -38,6 +38,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a compiled copy of a core function; those that it calls are compiled too."""
     import numba  # noqa: PLC0415 - optional, and slow to import
 
+    if function is streams.narrow:
+        return numba.uint32  # type: ignore[no-any-return]  # a cast, inside compiled code
     function = _INSTEAD.get(function, function)
     assert isinstance(function, FunctionType)
     names = compiled_names(function.__globals__, _names(function.__code__))

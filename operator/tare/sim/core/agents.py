@@ -130,7 +130,8 @@ def run_agents(
                 restart(busy, now)
             else:
                 if kind == _ARRIVAL:
-                    push(sessions, now - math.log(1.0 - read(gaps)) / agents.rate, _ARRIVAL, 0)
+                    gap = read(gaps)
+                    push(sessions, now - math.log(1.0 - gap) / agents.rate, _ARRIVAL, 0)
                     session = arrive(sessions, engine, pool)
                 begin_turn(sessions, engine, pool, agents, sizes, session, now, warmup)
             if end == math.inf and sessions.heap[0][0] > now:
@@ -206,7 +207,8 @@ def begin_turn(
     fresh = agents.first_low + (agents.first_high - agents.first_low) * number
     if sessions.context[session] > 0:
         fresh = -agents.later * math.log(1.0 - number)
-    output = -agents.output * math.log(1.0 - read(sizes)) + 1
+    second = read(sizes)
+    output = -agents.output * math.log(1.0 - second) + 1
     if agents.whole:
         fresh = 0.0 + math.ceil(fresh)
         output = 0.0 + math.ceil(output)
@@ -235,8 +237,10 @@ def answer(
         if now >= warmup:
             sessions.latency.append(now - sessions.started[session])
         sessions.context[session] = engine.prompt[session] + engine.output[session]
-        if read(ways) < agents.again:
-            push(sessions, now - agents.pause * math.log(1.0 - read(ways)), _TURN, session)
+        way = read(ways)
+        if way < agents.again:
+            pause = read(ways)
+            push(sessions, now - agents.pause * math.log(1.0 - pause), _TURN, session)
         else:
             drop(pool, session, now)
             if now >= warmup:

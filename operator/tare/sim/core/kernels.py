@@ -12,6 +12,7 @@ from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from tare.sim.core import streams
 from tare.sim.core.accelerate import compiled
 from tare.sim.core.flatten import flatten
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["defined", "inlinable", "kernel"]
-
-_STREAMS = "tare.sim.core.streams"
 
 
 def kernel(
@@ -48,6 +47,12 @@ def _kernel(
     assert isinstance(function, FunctionType)
     makers = {maker.__name__: fields for maker, fields in tuples}
     called = inlinable(function)
+    if fast:
+        # Compiled code reads numbers from lists, which are local names of the loop then.
+        number: object = streams.next_ordered
+        assert isinstance(number, FunctionType)
+        called["read"] = number
+        makers["ordered"] = streams.Ordered._fields
     tree = flatten(
         inspect.getsource(function), {n: f for n, f in called.items() if n not in makers}, makers
     )
@@ -69,7 +74,7 @@ def inlinable(function: FunctionType) -> dict[str, FunctionType]:
             if (
                 isinstance(value, FunctionType)
                 and value.__module__.startswith("tare.sim.core.")
-                and value.__module__ != _STREAMS
+                and value.__module__ != streams.__name__
                 and name not in found
             ):
                 found[name] = value

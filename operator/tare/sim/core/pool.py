@@ -64,7 +64,9 @@ WAITED: Final = 1
 EVICTED: Final = 2
 REJECTED: Final = 3
 TAIL: Final = 4
-"""Places in `counts`; `WAITED` counts the admissions whose waits are summed."""
+FREE: Final = 5
+"""Places in `counts`; `WAITED` counts the admissions whose waits are summed, `FREE` is a prefix
+number that can be used again, with the others behind it in `newer`; 0 for none."""
 
 EVICTED_UNITS: Final = 0
 WAITS: Final = 1
@@ -95,17 +97,13 @@ class Pool(NamedTuple):
     """Whose it is, or was: what a session did not take over stays until it is evicted."""
     older: list[int]
     newer: list[int]
-    free: list[int]
-    """Numbers of prefixes that can be used again."""
 
 
 def new_pool() -> Pool:
     """Return an empty pool that knows no session yet."""
-    free = [0]
-    free.clear()
     return Pool(
-        [0.0] * 8, [0] * 5, [0.0] * 2, [0.0], [0.0], [0.0], [0], [0],
-        [0.0], [0.0], [0], [0], [0], free,
+        [0.0] * 8, [0] * 6, [0.0] * 2, [0.0], [0.0], [0.0], [0], [0],
+        [0.0], [0.0], [0], [0], [0],
     )  # fmt: skip
 
 
@@ -188,7 +186,8 @@ def shorten(pool: Pool, entry: int, units: float, now: float) -> None:
         newer = pool.newer[entry]
         pool.newer[older] = newer
         pool.older[newer] = older
-        pool.free.append(entry)
+        pool.newer[entry] = pool.counts[FREE]
+        pool.counts[FREE] = entry
         if pool.entry[pool.owner[entry]] == entry:
             pool.entry[pool.owner[entry]] = 0
 
@@ -249,14 +248,15 @@ def keep(pool: Pool, session: int, units: float, now: float) -> None:
     """Leave `units` as the session's prefix, the newest one; it replaces an earlier one."""
     drop(pool, session, now)
     if units > 0:
-        if len(pool.free) == 0:
-            pool.free.append(len(pool.size))
+        if pool.counts[FREE] == 0:
+            pool.counts[FREE] = len(pool.size)
             pool.size.append(0.0)
             pool.last.append(0.0)
             pool.owner.append(0)
             pool.older.append(0)
             pool.newer.append(0)
-        entry = pool.free.pop()
+        entry = pool.counts[FREE]
+        pool.counts[FREE] = pool.newer[entry]
         pool.entry[session] = entry
         pool.owner[entry] = session
         pool.size[entry] = units

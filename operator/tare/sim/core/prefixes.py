@@ -6,8 +6,8 @@ readers; those without any stay cached and are evicted by their last release.
 
 Only leaves are ever evicted, with no child to look for: a reader of a block reads all blocks before
 it, and gives them back from the end to the start, so that a child always stands before its parent
-in the order of eviction. The rules are those measured on vLLM 0.32 (`tare.sim.cache` has the same
-for the server); here they are flat lists and plain functions, for predictions that numba compiles.
+in the order of eviction. The rules are those measured on vLLM 0.32. Flat lists and plain functions,
+as everywhere in the core; `core.memory` is how serving engines use them.
 
     held + cached <= capacity          (blocks, at any time)
 """
@@ -22,6 +22,7 @@ __all__ = [
     "HELD",
     "Prefixes",
     "acquire",
+    "clear",
     "complete",
     "count_hits",
     "has_room",
@@ -108,14 +109,18 @@ def hold_private(prefixes: Prefixes, blocks: int, capacity: int) -> bool:
     return room
 
 
-def complete(prefixes: Prefixes, key: int) -> None:
-    """Give a private block that is full now its key; the copy goes if there is one already."""
+def complete(prefixes: Prefixes, key: int) -> bool:
+    """Give a private block that is full now its key; whether nobody else had one of this key.
+
+    If somebody had, the copy goes.
+    """
     prefixes.counts[HELD] -= 1
     block = prefixes.blocks.get(key, 0)
     if block == 0:
         add_block(prefixes, key)
     else:
         read_block(prefixes, block)
+    return block == 0
 
 
 def release_path(prefixes: Prefixes, keys: list[int], computed: int, private: int) -> None:
@@ -135,6 +140,14 @@ def release_path(prefixes: Prefixes, keys: list[int], computed: int, private: in
                 prefixes.older[0] = block
             else:
                 forget(prefixes, block)
+
+
+def clear(prefixes: Prefixes) -> None:
+    """Forget every block that nobody reads; this is no eviction."""
+    while prefixes.newer[0] != 0:
+        block = prefixes.newer[0]
+        unlink(prefixes, block)
+        forget(prefixes, block)
 
 
 def read_block(prefixes: Prefixes, block: int) -> None:

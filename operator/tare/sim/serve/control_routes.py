@@ -124,7 +124,9 @@ class ControlRoutes:
         document = {
             **state.truth.counters(),
             "faults_served": dict(state.faults.served),
-            "max_late_ns": state.realtime.engine.totals.max_late_ns,
+            "max_late_ns": max(
+                realtime.engine.totals.max_late_ns for realtime in state.distinct_engines
+            ),
         }
         connection.respond_json(200, document)
 
@@ -132,7 +134,8 @@ class ControlRoutes:
         """POST /admin/reset_counters: zero all counts, then answer as /admin/counters."""
         self._state.truth.forget()
         self._state.faults.served.clear()
-        self._state.realtime.engine.totals.max_late_ns = 0
+        for realtime in self._state.distinct_engines:
+            realtime.engine.totals.max_late_ns = 0
         self.counters(request, connection)
 
     def requests(self, request: Request, connection: Connection) -> None:
@@ -154,7 +157,12 @@ class ControlRoutes:
         connection.respond_json(200, self._state.faults.document())
 
     def _reset(self, *, preempt: bool) -> bool:
-        done = self._state.realtime.engine.reset(preempt=preempt)
+        engines = [realtime.engine for realtime in self._state.distinct_engines]
+        # All or none: what one server confirms holds for whatever it serves.
+        done = preempt or not any(engine.running for engine in engines)
+        if done:
+            for engine in engines:
+                engine.reset(preempt=preempt)
         counts = self._state.truth.counts
         counts.resets += done
         counts.resets_refused += not done

@@ -5,6 +5,7 @@ A document like this is given at start (`--faults`) or by POST to `/admin/faults
     {"reset": 500}                                       every reset answers 500
     {"reset": {"answer": 503, "times": 2, "retry_after": 1}}   the next two do
     {"chat": {"answer": 503, "seconds": 5}}              no text for five seconds: not ready
+    {"chat": {"answer": 500, "rate": 0.1}}               a tenth, drawn by --seed and replica
     {"reset": null}                                      reset behaves again
 
 Points and their answers, beside any status from 400 to 599 and `hang` (no answer at all):
@@ -20,6 +21,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from tare.sim.core.streams import key_of, next_keyed
 from tare.sim.serve.stream import BadEnd
 
 __all__ = ["DENIED", "EMPTY", "HANG", "LOST", "SILENT", "Fault", "FaultError", "Faults"]
@@ -38,7 +40,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "chat": (HANG, *BadEnd),
     "health": (HANG,),
 }
-_FIELDS = ("answer", "times", "seconds", "retry_after")
+_FIELDS = ("answer", "times", "seconds", "rate", "retry_after")
 _LOWEST_STATUS, _HIGHEST_STATUS = 400, 599
 
 
@@ -55,6 +57,8 @@ class Fault:
     """So many answers are wrong; None for all."""
     seconds: float | None = None
     """So long after it was switched on; None for ever."""
+    rate: float | None = None
+    """This share of the answers is wrong; None for all."""
     retry_after: int | None = None
     """Sent as the `Retry-After` header with a status."""
     until_ns: int | None = None
@@ -63,7 +67,10 @@ class Fault:
 class Faults:
     """The faults of one server; the same request never meets two of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 0, replica: int = 0) -> None:
+        """`seed` and `replica` choose which answers are wrong where only a share of them is."""
+        self._key = key_of(seed, replica)
+        self._drawn = 0
         self._faults: dict[str, Fault] = {}
         self.served: Counter[str] = Counter()
         """How many answers were wrong, by point."""
@@ -91,6 +98,10 @@ class Faults:
         if fault.times == 0 or (fault.until_ns is not None and now_ns >= fault.until_ns):
             del self._faults[point]
             return None
+        if fault.rate is not None:
+            self._drawn += 1
+            if next_keyed(self._key, self._drawn) >= fault.rate:
+                return None
         if fault.times is not None:
             fault.times -= 1
         self.served[point] += 1
@@ -115,6 +126,7 @@ def _read(point: str, value: object, now_ns: int) -> Fault | None:
     fault = Fault(answer=_answer(point, fields.get("answer")))
     fault.times = _number(point, "times", fields.get("times"))
     fault.retry_after = _number(point, "retry_after", fields.get("retry_after"))
+    fault.rate = _share(point, fields.get("rate"))
     seconds = fields.get("seconds")
     if seconds is not None:
         if not isinstance(seconds, int | float) or seconds <= 0:
@@ -131,6 +143,14 @@ def _answer(point: str, answer: object) -> int | str:
         return answer
     words = ", ".join(_WORDS[point])
     raise FaultError(f"{point}: {answer!r} is neither a status from 400 to 599 nor one of {words}")
+
+
+def _share(point: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and type(value) is not bool and 0 < value <= 1:
+        return float(value)
+    raise FaultError(f"{point}.rate: {value!r} is not a number above 0 and up to 1")
 
 
 def _number(point: str, name: str, value: object) -> int | None:

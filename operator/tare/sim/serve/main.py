@@ -1,4 +1,4 @@
-"""Entry of `tare sim serve`: one process, one loop, one simulated server until SIGTERM or SIGINT.
+"""Entry of `tare sim serve`: one process, one loop, its simulated servers until SIGTERM or SIGINT.
 
 Imports the standard library, uvloop, httptools and orjson only, so that the worker's image serves
 it too and it is up in a fraction of a second.
@@ -16,6 +16,7 @@ import uvloop
 
 from tare.sim.serve.options import Options, parse_options
 from tare.sim.serve.server import Server
+from tare.sim.serve.tokenizer import FolderTokenizer, MadeUpTokenizer, TokenizerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,27 +37,34 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     try:
-        server = Server(options)
+        folder = options.tokenizer
+        tokenizer = MadeUpTokenizer() if folder is None else FolderTokenizer(folder)
+    except TokenizerError as error:
+        sys.stderr.write(f"tare sim serve: {error}\n")
+        return 2
+    try:
+        servers = [Server(options, replica, tokenizer) for replica in range(options.replicas)]
     except OSError as error:
         reason = error.strerror or error
         sys.stderr.write(
-            f"tare sim serve: cannot listen on {options.host}:{options.port}: {reason}; "
+            f"tare sim serve: cannot listen on {error.filename}: {reason}; "
             "choose another --port or --host, or 0 for a free port\n"
         )
         return 1
-    uvloop.run(_serve(server, options))
+    uvloop.run(_serve(servers, options))
     return 0
 
 
-async def _serve(server: Server, options: Options) -> None:
+async def _serve(servers: Sequence[Server], options: Options) -> None:
     models = ", ".join(options.models)
+    origins = " ".join(server.origin for server in servers)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     if options.startup_delay:
-        _say(f"loading {models} for {options.startup_delay:g} s at {server.origin}")
-    starting = asyncio.ensure_future(server.start())
+        _say(f"loading {models} for {options.startup_delay:g} s at {origins}")
+    starting = asyncio.gather(*(server.start() for server in servers))
     ending = asyncio.ensure_future(ended.wait())
     await asyncio.wait((starting, ending), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -65,9 +73,9 @@ async def _serve(server: Server, options: Options) -> None:
     starting.result()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
-    _say(f"serving {models} at {server.origin}")
+    _say(f"serving {models} at {origins}")
     await ending
-    await server.stop()
+    await asyncio.gather(*(server.stop() for server in servers))
 
 
 def _say(line: str) -> None:

@@ -8,13 +8,14 @@ too, since the simulated text does not depend on them.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from tare.sim import tokens
-from tare.sim.engine import Prompt
+from tare.sim.serve.prompt import Prompt
+from tare.sim.serve.tokenizer import Tokenizer, TokenizerError
 
 __all__ = ["ApiError", "Limits", "TextRequest", "read_generation", "read_object", "read_tokenize"]
 
@@ -48,6 +49,9 @@ class Limits:
     models: tuple[str, ...]
     max_model_len: int
     block_size: int
+    tokenizer: Tokenizer
+    block_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of models that have one of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +92,8 @@ def read_object(content_type: str, body: bytes) -> dict[str, Any]:
 
 def read_generation(body: dict[str, Any], limits: Limits, *, chat: bool) -> TextRequest:
     """Check a request for text and tokenise its prompt."""
-    ids, text = _chat_prompt(body) if chat else _completion_prompt(body)
+    read = _chat_prompt if chat else _completion_prompt
+    ids, text = read(body, limits.tokenizer)
     stream = _boolean(body, "stream")
     options = _stream_options(body, stream=stream)
     model = _model(body, limits)
@@ -97,7 +102,7 @@ def read_generation(body: dict[str, Any], limits: Limits, *, chat: bool) -> Text
     return TextRequest(
         chat=chat,
         model=model,
-        prompt=Prompt(ids, limits.block_size, _salt(body)),
+        prompt=Prompt(ids, limits.block_sizes.get(model, limits.block_size), _salt(body)),
         text=text,
         limit=limit,
         ends_by_itself=ends_by_itself,
@@ -110,14 +115,14 @@ def read_generation(body: dict[str, Any], limits: Limits, *, chat: bool) -> Text
 def read_tokenize(body: dict[str, Any], limits: Limits) -> list[int]:
     """Return the ids for one `prompt` string, or for `messages` with the template."""
     if "messages" in body:
-        ids, _ = _chat_prompt(body)
+        ids, _ = _chat_prompt(body, limits.tokenizer)
     else:
         prompt = body.get("prompt")
         if "prompt" not in body:
             raise _invalid("missing", "body.prompt", "Field required")
         if not isinstance(prompt, str):
             raise _invalid("string_type", "body.prompt", "Input should be a valid string")
-        ids = tokens.encode(prompt)
+        ids = limits.tokenizer.encode(prompt, special=_special(body))
     _model(body, limits)
     return ids
 
@@ -137,7 +142,7 @@ def _refused(message: str, param: str | None, value: object = None) -> ApiError:
     return ApiError(400, message, "BadRequestError", param)
 
 
-def _chat_prompt(body: dict[str, Any]) -> tuple[list[int], Any]:
+def _chat_prompt(body: dict[str, Any], tokenizer: Tokenizer) -> tuple[list[int], Any]:
     if "messages" not in body:
         raise _invalid("missing", "body.messages", "Field required")
     messages = body["messages"]
@@ -149,22 +154,25 @@ def _chat_prompt(body: dict[str, Any]) -> tuple[list[int], Any]:
             None,
         )
     read = [_message(message, f"body.messages.{i}") for i, message in enumerate(messages)]
-    return tokens.encode_chat(read), messages
+    try:
+        return tokenizer.encode_chat(read, body), messages
+    except TokenizerError as error:
+        raise _refused(str(error), None) from None
 
 
-def _message(message: Any, place: str) -> tuple[str, str]:
+def _message(message: Any, place: str) -> dict[str, Any]:
+    """Return the message with its content as one string."""
     if not isinstance(message, dict):
         raise _invalid("dict_type", place, "Input should be a valid dictionary")
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str):
         raise _invalid("missing", f"{place}.role", "Field required")
-    if content is None or isinstance(content, str):
-        return role, content or ""
-    if not isinstance(content, list):
+    if isinstance(content, list):
+        parts = (_text_part(part, f"{place}.content.{i}") for i, part in enumerate(content))
+        return {**message, "content": "\n".join(parts)}
+    if content is not None and not isinstance(content, str):
         raise _invalid("string_type", f"{place}.content", "Input should be a valid string")
-    return role, "\n".join(
-        _text_part(part, f"{place}.content.{i}") for i, part in enumerate(content)
-    )
+    return {**message, "content": content or ""}
 
 
 def _text_part(part: Any, place: str) -> str:
@@ -175,7 +183,7 @@ def _text_part(part: Any, place: str) -> str:
     raise _invalid("missing", f"{place}.text", "Field required")
 
 
-def _completion_prompt(body: dict[str, Any]) -> tuple[list[int], Any]:
+def _completion_prompt(body: dict[str, Any], tokenizer: Tokenizer) -> tuple[list[int], Any]:
     """Read a string, a list of token ids, or a list with exactly one of these."""
     prompt = body.get("prompt")
     if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
@@ -185,10 +193,15 @@ def _completion_prompt(body: dict[str, Any]) -> tuple[list[int], Any]:
     if not prompt:
         raise _refused("Either prompt or prompt_embeds must be provided and non-empty.", "prompt")
     if isinstance(prompt, str):
-        return tokens.encode(prompt), prompt
+        return tokenizer.encode(prompt, special=_special(body)), prompt
     if isinstance(prompt, list) and all(type(item) is int and item >= 0 for item in prompt):
         return prompt, prompt
     raise _invalid("string_type", "body.prompt", "Input should be a valid string or token ids")
+
+
+def _special(body: dict[str, Any]) -> bool:
+    """Whether the model's special tokens stand around a text, as they do unless refused."""
+    return body.get("add_special_tokens") is None or _boolean(body, "add_special_tokens")
 
 
 def _boolean(body: dict[str, Any], name: str) -> bool:

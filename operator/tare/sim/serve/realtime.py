@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from tare.sim.engine import Engine, Generation, Listener, Prompt
+    from tare.sim.core.engine import Engine
+    from tare.sim.core.generations import Generation
 
 __all__ = ["RealTime"]
 
@@ -92,13 +93,10 @@ class RealTime:
         self._set_for: int | None = None
         self._closed = False
 
-    def submit(
-        self, prompt: Prompt, limit: int, answer_ids: Callable[[int], list[int]], listener: Listener
-    ) -> Generation:
+    def submit(self, generation: Generation) -> None:
         """Take a request in now; see `Engine.submit`."""
-        generation = self.engine.submit(time.monotonic_ns(), prompt, limit, answer_ids, listener)
+        self.engine.submit(time.monotonic_ns(), generation)
         self._wake_when_due()
-        return generation
 
     def abort(self, generation: Generation) -> None:
         """End a request now; see `Engine.abort`."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tare.sim.core.generations import State
+from tare.sim.serve.openai import ApiError
 from tare.telemetry.overriding import override
 
 if TYPE_CHECKING:
-    from tare.sim.engine import Generation
+    from tare.sim.core.generations import Generation
     from tare.sim.serve.http import Connection
     from tare.sim.serve.openai import TextRequest
     from tare.sim.tokens import Answer
@@ -21,11 +24,24 @@ if TYPE_CHECKING:
 __all__ = ["Reply", "ReplyOwner", "WholeReply"]
 
 
+GIVEN_UP = ApiError(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "The server is overloaded: the request cannot be done in time",
+    "ServiceUnavailable",
+)
+
+
 class ReplyOwner(Protocol):
     """Who started the generation and must know how it ends; exactly one of these is called."""
 
+    def on_written(self, due_ns: int) -> None:
+        """What was due then is written now; called besides, each time."""
+
     def on_complete(self, reply: Reply) -> None:
         """All tokens are sent."""
+
+    def on_given_up(self, reply: Reply) -> None:
+        """The engine will not do it, and the client was told so."""
 
     def on_abandoned(self, reply: Reply) -> None:
         """No more can or shall be sent: the generation must be aborted."""
@@ -64,16 +80,29 @@ class Reply(ABC):
         self.owner.on_abandoned(self)
 
     def on_tokens(self, generation: Generation, count: int) -> None:
-        """Note the time of the first token, send what is to be sent, and end."""
+        """Note the time of the first token, send what is to be sent, and end.
+
+        Called once, with no tokens, when the engine gives the request up.
+        """
+        if generation.state is State.GIVEN_UP:
+            self.refuse(GIVEN_UP)
+            self.owner.on_given_up(self)
+            return
+        due_ns = generation.due_at
         if generation.generated == count:
             self.first_token_ns = time.monotonic_ns()
         self.send(generation, count)
+        self.owner.on_written(due_ns)
         if generation.finished:
             self.owner.on_complete(self)
 
     @abstractmethod
     def send(self, generation: Generation, count: int) -> None:
         """Send what the `count` newest tokens call for; finish the answer with the last one."""
+
+    @abstractmethod
+    def refuse(self, error: ApiError) -> None:
+        """Send an error instead of tokens, and finish the answer."""
 
     def usage(self, generation: Generation) -> dict[str, Any]:
         """Return the `usage` object; `created_cache_tokens` is known for chat only, as on vLLM."""
@@ -98,6 +127,11 @@ class WholeReply(Reply):
         """Send the document when it is complete."""
         if generation.finished:
             self.connection.respond_json(200, self._document(generation))
+
+    @override
+    def refuse(self, error: ApiError) -> None:
+        """Answer with the error's status."""
+        self.connection.respond_json(error.status, error.document())
 
     def _document(self, generation: Generation) -> dict[str, Any]:
         text = self.answer.text(0, generation.generated)

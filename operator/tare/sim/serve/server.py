@@ -7,18 +7,24 @@ import hmac
 import socket
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from tare.sim.engine import Engine
+from tare.sim.core.batching import ContinuousBatching
+from tare.sim.core.slots import Slots
 from tare.sim.serve.control_routes import ControlRoutes
 from tare.sim.serve.faults import Faults
 from tare.sim.serve.http import Connection, Handler, Request
 from tare.sim.serve.metrics import Metrics
 from tare.sim.serve.openai import ApiError, Limits
-from tare.sim.serve.options import Options, ServerStyle
+from tare.sim.serve.options import EngineChoice, Options, Scheduler, ServerStyle
 from tare.sim.serve.realtime import RealTime
 from tare.sim.serve.state import State
 from tare.sim.serve.text_routes import TextRoutes
+from tare.sim.serve.tokenizer import MadeUpTokenizer, Tokenizer
 from tare.sim.serve.truth import Truth
+
+if TYPE_CHECKING:
+    from tare.sim.core.engine import Engine
 
 __all__ = ["Server"]
 
@@ -33,22 +39,22 @@ _Routes = Mapping[str, Mapping[str, Handler]]
 class Server:
     """A server that is bound; connections are refused until `start`, as by one that loads."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(
+        self, options: Options, replica: int = 0, tokenizer: Tokenizer | None = None
+    ) -> None:
         """Bind the address, so that one in use shows before any start-up delay.
 
         Raises:
-            OSError: the address cannot be used.
+            OSError: the address cannot be used; `filename` is what it is.
         """
         self._options = options
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        self._socket = socket.socket(family, kind, protocol)
+        self._replica = replica
+        self._tokenizer = tokenizer or MadeUpTokenizer()
+        port = options.port and options.port + replica
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind(address)
-        except OSError:
-            self._socket.close()
+            self._socket = _bound(options.host, port)
+        except OSError as error:
+            error.filename = f"{options.host}:{port}"
             raise
         self._connections: set[Connection] = set()
 
@@ -62,7 +68,7 @@ class Server:
         """Wait for the start-up delay, then serve."""
         await asyncio.sleep(self._options.startup_delay)
         loop = asyncio.get_running_loop()
-        self._state = state = _state(self._options, loop)
+        self._state = state = _state(self._options, self._replica, self._tokenizer, loop)
         self._routes = _routes(self._options, TextRoutes(state), ControlRoutes(state))
         self._server = await loop.create_server(
             lambda: Connection(loop, self._handle, self._connections),
@@ -78,7 +84,8 @@ class Server:
         while self._state.truth.in_flight and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_DRAIN_POLL_SECONDS)
         self._server.close()
-        self._state.realtime.close()
+        for realtime in self._state.distinct_engines:
+            realtime.close()
         for connection in tuple(self._connections):
             connection.close()
         await self._server.wait_closed()
@@ -109,21 +116,50 @@ class Server:
         return hmac.compare_digest(given.encode(), f"Bearer {key}".encode())
 
 
-def _state(options: Options, loop: asyncio.AbstractEventLoop) -> State:
-    engine = Engine(options.engine)
-    faults = Faults()
+def _bound(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _engine(choice: EngineChoice) -> Engine:
+    kind = Slots if choice.scheduler is Scheduler.SLOTS else ContinuousBatching
+    return kind(choice.settings)
+
+
+def _state(
+    options: Options, replica: int, tokenizer: Tokenizer, loop: asyncio.AbstractEventLoop
+) -> State:
+    # Names that share a choice share its engine; equal choices of two names do not.
+    choices = {id(choice): choice for choice in options.engines.values()}
+    made = {key: RealTime(_engine(choice), loop) for key, choice in choices.items()}
+    engines = {name: made[id(choice)] for name, choice in options.engines.items()}
+    sizes = {name: choice.settings.block_size for name, choice in options.engines.items()}
+    faults = Faults(options.seed, replica)
     faults.update(options.faults, time.monotonic_ns())
     return State(
         options=options,
         limits=Limits(
             models=options.models,
             max_model_len=options.max_model_len,
-            block_size=options.engine.block_size,
+            block_size=sizes[options.models[0]],
+            block_sizes=sizes,
+            tokenizer=tokenizer,
         ),
-        realtime=RealTime(engine, loop),
+        engines=engines,
         faults=faults,
         truth=Truth(options.log_requests),
-        metrics=Metrics(options, engine),
+        metrics=Metrics(
+            options.server_style, {name: realtime.engine for name, realtime in engines.items()}
+        ),
     )
 
 

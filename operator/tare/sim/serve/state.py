@@ -25,12 +25,18 @@ class State:
 
     options: Options
     limits: Limits
-    realtime: RealTime
+    engines: dict[str, RealTime]
+    """By served name."""
     faults: Faults
     truth: Truth
     metrics: Metrics
     draining: bool = False
     """SIGTERM came: nothing new is taken in."""
+
+    @property
+    def distinct_engines(self) -> list[RealTime]:
+        """Every engine once."""
+        return list(dict.fromkeys(self.engines.values()))
 
     def misbehave(self, point: str, connection: Connection) -> int | str | None:
         """Show the fault that is switched on at `point`, if any, and return its answer.

@@ -16,13 +16,13 @@ import orjson
 
 from tare.sim.serve.http import LAST_CHUNK, chunk
 from tare.sim.serve.reply import Reply
-from tare.sim.tokens import PIECE_BYTES
 from tare.telemetry.overriding import override
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tare.sim.engine import Generation
+    from tare.sim.core.generations import Generation
+    from tare.sim.serve.openai import ApiError
 
 __all__ = ["BadEnd", "StreamReply"]
 
@@ -94,7 +94,8 @@ class StreamReply(Reply):
         )
         before = self._begin + shape.text_begin
         after = shape.text_end + shape.unfinished + b"]}\n\n"
-        size = len(before) + len(PIECE_BYTES[0]) + len(after)
+        self._words = self.answer.vocabulary.piece_bytes
+        size = len(before) + len(self._words[0]) + len(after)
         self._word_before = b"%x\r\n%b" % (size, before)
         self._word_after = after + b"\r\n"
         self._plain = not self.request.continuous_usage and bad_end is None
@@ -107,7 +108,7 @@ class StreamReply(Reply):
         if count == 1 and first and self._plain and not generation.finished:
             word = self.answer.word(first)
             if word is not None:
-                self.connection.write(self._word_before + PIECE_BYTES[word] + self._word_after)
+                self.connection.write(self._word_before + self._words[word] + self._word_after)
                 return
         self.connection.write(b"".join(self._events(generation, first)))
         if generation.finished:
@@ -116,6 +117,13 @@ class StreamReply(Reply):
             self.connection.write(b"".join((self._failure(generation), _DONE)))
             self.connection.finish()
             self.owner.on_abandoned(self)
+
+    @override
+    def refuse(self, error: ApiError) -> None:
+        """Send the error as an event, since status 200 is on its way already."""
+        event = chunk(b"data: %b\n\n" % orjson.dumps(error.document()))
+        self.connection.write(event + _DONE)
+        self.connection.finish()
 
     def _events(self, generation: Generation, first: int) -> Iterator[bytes]:
         done = generation.generated

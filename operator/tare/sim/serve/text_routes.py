@@ -7,7 +7,9 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from tare.sim.core.generations import Generation
 from tare.sim.serve.openai import ApiError, read_generation, read_object, read_tokenize
+from tare.sim.serve.prompt import AnswerKeys
 from tare.sim.serve.reply import Reply, WholeReply
 from tare.sim.serve.stream import BadEnd, StreamReply
 from tare.sim.tokens import Answer
@@ -64,22 +66,32 @@ class TextRoutes:
 
     # --- ReplyOwner
 
+    def on_written(self, due_ns: int) -> None:
+        """Note how late that was."""
+        self._state.truth.lateness.observe(time.monotonic_ns() - due_ns)
+
     def on_complete(self, reply: Reply) -> None:
         """Count a complete answer."""
         now = time.monotonic_ns()
         assert reply.generation is not None
         self._state.truth.on_complete(reply.generation)
         self._state.metrics.on_complete(
+            reply.request.model,
             finish_reason=reply.request.finish_reason,
             time_to_first_token_ns=reply.first_token_ns - reply.arrived_ns,
             latency_ns=now - reply.arrived_ns,
         )
         reply.generation = None
 
+    def on_given_up(self, reply: Reply) -> None:
+        """Count a request that could not be done in time."""
+        self._state.truth.on_given_up()
+        reply.generation = None
+
     def on_abandoned(self, reply: Reply) -> None:
         """Stop generating what nobody reads."""
         assert reply.generation is not None
-        self._state.realtime.abort(reply.generation)
+        self._state.engines[reply.request.model].abort(reply.generation)
         self._state.truth.on_aborted()
         reply.generation = None
 
@@ -101,7 +113,9 @@ class TextRoutes:
             raise
         common: dict[str, Any] = {
             "request": asked,
-            "answer": Answer.to(tuple(asked.prompt.ids), state.options.seed),
+            "answer": Answer.to(
+                tuple(asked.prompt.ids), state.options.seed, state.limits.tokenizer.vocabulary
+            ),
             "connection": connection,
             "identity": request.headers.get("x-request-id") or os.urandom(8).hex(),
             "arrived_ns": request.arrived_ns,
@@ -114,8 +128,14 @@ class TextRoutes:
 
     def _start(self, request: Request, reply: Reply) -> None:
         asked = reply.request
-        generation = self._state.realtime.submit(asked.prompt, asked.limit, reply.answer.ids, reply)
-        reply.generation = generation
+        reply.generation = generation = Generation(
+            prompt_tokens=len(asked.prompt.ids),
+            keys=asked.prompt.keys,
+            limit=asked.limit,
+            listener=reply,
+            more_keys=AnswerKeys(asked.prompt, reply.answer),
+        )
+        self._state.engines[asked.model].submit(generation)
         reply.connection.listener = reply
         self._state.truth.on_request(request, asked, generation, reply.identity)
 

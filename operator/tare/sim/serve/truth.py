@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
-from tare.sim.engine import Generation
+from tare.sim.core.generations import Generation
 from tare.sim.serve.http import Request
 from tare.sim.serve.openai import TextRequest
 
@@ -30,6 +30,8 @@ class Counts:
     requests_complete: int = 0
     requests_aborted: int = 0
     """Ended early, by the client or by a fault."""
+    requests_given_up: int = 0
+    """Waited for so long that the server model refused them."""
     requests_refused: int = 0
     """Answered with an error: 4xx, draining, or a fault."""
     requests_while_profiling: int = 0
@@ -50,6 +52,26 @@ class Counts:
     """Starts while the profiler ran: 409."""
     profiler_stops: int = 0
     """All stops that were answered with success, also those with nothing to stop."""
+
+
+class Lateness:
+    """How much later than it was due each piece of an answer was written; up to 20 ms in detail."""
+
+    _BIN_NS = 10_000
+    _BINS = 2000
+
+    def __init__(self) -> None:
+        self._counts = [0] * (self._BINS + 1)
+
+    def observe(self, late_ns: int) -> None:
+        """Count one piece."""
+        self._counts[min(late_ns // self._BIN_NS, self._BINS)] += 1
+
+    def percentile(self, percent: int) -> int:
+        """Return the upper end, in nanoseconds, of the bin of the nearest rank; 0 for none."""
+        rank = max(1, -(-sum(self._counts) * percent // 100))
+        seen = accumulate(self._counts)
+        return next((n + 1 for n, count in enumerate(seen) if count >= rank), 0) * self._BIN_NS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +98,7 @@ class Truth:
         """Remember the last `keep` requests one by one."""
         self.counts = Counts()
         self.in_flight = 0
+        self.lateness = Lateness()
         self._windows: list[_Window] = []
         self._entries: deque[_Entry] = deque(maxlen=keep)
 
@@ -87,6 +110,7 @@ class Truth:
     def forget(self) -> None:
         """Set all counts to zero; a profiler that runs goes on."""
         self.counts = Counts()
+        self.lateness = Lateness()
         self._entries.clear()
         self._windows = self._windows[-1:] if self.profiling else []
 
@@ -127,6 +151,11 @@ class Truth:
         self.in_flight -= 1
         self.counts.requests_aborted += 1
 
+    def on_given_up(self) -> None:
+        """An accepted request is refused after all."""
+        self.in_flight -= 1
+        self.counts.requests_given_up += 1
+
     def start_profiler(self, now_ns: int, body: object) -> bool:
         """Start the profiler; False when it runs already."""
         if self.profiling:
@@ -152,6 +181,8 @@ class Truth:
         return {
             **counts,
             "in_flight": self.in_flight,
+            "late_p50_ns": self.lateness.percentile(50),
+            "late_p99_ns": self.lateness.percentile(99),
             "profiler_running": self.profiling,
             "profiler_windows": windows,
         }
@@ -172,9 +203,11 @@ def _document(entry: _Entry) -> dict[str, Any]:
         "max_tokens": asked.limit,
         "stream": asked.stream,
         "prompt_tokens": generation.prompt_tokens,
-        "cached_tokens": generation.cached_tokens,
+        "cached_tokens": max(0, generation.cached_tokens),
         "generated_tokens": generation.generated,
         "finished": generation.finished,
+        "first_token_due_ns": generation.first_token_at,
+        "last_token_due_ns": generation.last_token_at,
         "while_profiling": entry.while_profiling,
         "headers": {
             name: value for name, value in request.headers.items() if name not in _SECRET_HEADERS

@@ -7,7 +7,6 @@ import math
 import pytest
 
 from support.agents import AGENTS, LIMITS, averaged
-from tare.sim.core import accelerate
 from tare.sim.core.agents import AgentsRun, simulate_agents
 from tare.sim.core.pool import ADMISSIONS, CACHED, EVICTED, EVICTED_UNITS
 from tare.sim.core.steps import HITS, ITERATIONS, LOOKUPS, PREEMPTIONS
@@ -44,16 +43,6 @@ def test_jumping_over_equal_iterations_changes_no_counter_and_no_digit() -> None
     assert jumps.first_token == pytest.approx(steps.first_token, abs=1e-9)
     assert jumps.latency == pytest.approx(steps.latency, abs=1e-9)
     assert jumps.counts[0] * 2 < steps.counts[0]
-
-
-@pytest.mark.skipif(not accelerate.available(), reason="numba is not installed")
-def test_compiled_and_plain_runs_are_equal_to_the_last_bit() -> None:
-    busy = AGENTS._replace(rate=1.8)
-    plain, fast = (
-        simulate_agents(busy, LIMITS, horizon=200.0, warmup=20.0, fast=fast)
-        for fast in (False, True)
-    )
-    assert plain == fast
 
 
 @pytest.mark.parametrize(

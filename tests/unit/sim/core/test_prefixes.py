@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare.sim.cache import BlockCache, Lease, block_keys
+from tare.sim.core.memory import block_keys
 from tare.sim.core.prefixes import (
     EVICTED,
     HELD,
     Prefixes,
     acquire,
+    clear,
     complete,
     count_hits,
     has_room,
@@ -70,52 +71,91 @@ def test_an_answer_grows_as_far_as_there_is_room() -> None:
 
 
 @dataclass
+class Plain:
+    """The same pool written plainly: readers by key, and unread keys by their last release."""
+
+    readers: dict[int, int] = field(default_factory=dict)
+    unread: list[int] = field(default_factory=list)
+    private: int = 0
+
+    @property
+    def held(self) -> int:
+        return len(self.readers) + self.private
+
+    def fits(self, keys: list[int], private: int) -> bool:
+        return self.held + sum(key not in self.readers for key in keys) + private <= CAPACITY
+
+    def take(self, keys: list[int], private: int) -> int:
+        there = [key in self.readers or key in self.unread for key in keys]
+        self.private += private
+        for key in keys:
+            self.read(key)
+        self.unread = self.unread[max(0, self.held + len(self.unread) - CAPACITY) :]
+        return [*there, False].index(False)
+
+    def read(self, key: int) -> None:
+        self.readers[key] = self.readers.get(key, 0) + 1
+        if key in self.unread:
+            self.unread.remove(key)
+
+    def name(self, key: int) -> None:
+        self.private -= 1
+        self.read(key)
+
+    def give_back(self, keys: list[int], private: int) -> None:
+        self.private -= private
+        for key in reversed(keys):
+            self.readers[key] -= 1
+            if not self.readers[key]:
+                del self.readers[key]
+                self.unread.append(key)
+
+
+@dataclass
 class Pair:
-    """The trie, and the server's block cache given the same requests."""
+    """The trie, and the plain pool given the same requests."""
 
     prefixes: Prefixes = field(default_factory=new_prefixes)
-    cache: BlockCache = field(default_factory=lambda: BlockCache(CAPACITY))
-    running: list[tuple[list[int], int, Lease]] = field(default_factory=list)
-    now: int = 0
+    plain: Plain = field(default_factory=Plain)
+    running: list[tuple[list[int], int]] = field(default_factory=list)
 
     def take(self, keys: list[int], private: int) -> None:
-        lease = self.cache.take(keys, private)
-        assert has_room(self.prefixes, keys, private, CAPACITY) == (lease is not None)
-        if lease is not None:
-            assert acquire(self.prefixes, keys, private, CAPACITY) == lease.hits
-            for block in lease.new:
-                block.ready_at = self.now
-            self.running.append((keys, private, lease))
+        fits = has_room(self.prefixes, keys, private, CAPACITY)
+        assert fits == self.plain.fits(keys, private)
+        if fits:
+            hits = acquire(self.prefixes, keys, private, CAPACITY)
+            assert hits == self.plain.take(keys, private)
+            self.running.append((keys, private))
 
     def grow(self, at: int) -> None:
-        keys, private, lease = self.running[at]
+        keys, private = self.running[at]
         if private:
             key = hash((keys[-1], 1))
-            self.cache.extend(lease, [key])
+            self.plain.name(key)
             complete(self.prefixes, key)
-            self.running[at] = ([*keys, key], private - 1, lease)
+            self.running[at] = ([*keys, key], private - 1)
 
     def release(self, at: int) -> None:
-        keys, private, lease = self.running.pop(at)
-        self.now += 1
-        self.cache.release(lease, self.now)
+        keys, private = self.running.pop(at)
+        self.plain.give_back(keys, private)
         release_path(self.prefixes, keys, len(keys), private)
 
 
 _PROMPTS = st.lists(st.integers(0, 1), min_size=1, max_size=6)
 
 
-@given(st.lists(st.tuples(st.sampled_from("tttgr"), _PROMPTS, st.integers(0, 3)), max_size=60))
-def test_the_trie_does_what_the_cache_of_the_simulated_server_does(
-    steps: list[tuple[str, list[int], int]],
-) -> None:
+@given(st.lists(st.tuples(st.sampled_from("tttgrc"), _PROMPTS, st.integers(0, 3)), max_size=60))
+def test_the_trie_does_what_a_plain_pool_does(steps: list[tuple[str, list[int], int]]) -> None:
     pair = Pair()
     for action, prompt, number in steps:
         if action == "t":
             pair.take(block_keys(prompt, 1), number)
+        elif action == "c":
+            clear(pair.prefixes)
+            pair.plain.unread = []
         elif pair.running:
             at = number % len(pair.running)
             (pair.grow if action == "g" else pair.release)(at)
         held, cached, _ = pair.prefixes.counts
-        assert (held, cached) == (pair.cache.in_use, pair.cache.cached)
+        assert (held, cached) == (pair.plain.held, len(pair.plain.unread))
         assert held + cached <= CAPACITY

@@ -30,10 +30,10 @@ def test_many_blocks_at_once_are_the_same_as_one_after_the_other() -> None:
 
 
 def test_the_counter_carries_into_its_second_word() -> None:
-    words, scratch, numbers = new_ordered(chacha_key(1))
-    words[12] = 0xFFFFFFFF
-    next_ordered((words, scratch, numbers))
-    assert words[12:14] == [0, 1]
+    stream = new_ordered(chacha_key(1))
+    stream.words[12] = 0xFFFFFFFF
+    next_ordered(stream)
+    assert stream.words[12:14] == [0, 1]
 
 
 def test_a_seed_is_expanded_as_the_rust_crate_does_it() -> None:

@@ -36,6 +36,18 @@ def test_a_fault_can_end_by_itself_after_some_seconds() -> None:
     assert made.take("chat", 5 * SECOND) is None
 
 
+def test_a_fault_can_be_meant_for_a_share_of_the_answers_that_the_seed_chooses() -> None:
+    def wrong(seed: int, replica: int) -> list[bool]:
+        made = Faults(seed, replica)
+        made.update({"chat": {"answer": 500, "rate": 0.25}}, now_ns=0)
+        return [made.take("chat", 0) is not None for _ in range(400)]
+
+    assert 70 < sum(wrong(7, 0)) < 130
+    assert wrong(7, 0) == wrong(7, 0)
+    assert wrong(7, 0) != wrong(8, 0)
+    assert wrong(7, 0) != wrong(7, 1)
+
+
 def test_points_that_are_not_named_stay_as_they_are() -> None:
     made = faults({"reset": 500})
     made.update({"health": 503}, now_ns=0)
@@ -52,6 +64,8 @@ def test_points_that_are_not_named_stay_as_they_are() -> None:
         ({"health": "silent"}, "nor one of hang"),
         ({"reset": {"answer": 500, "time": 1}}, "unknown field 'time'"),
         ({"reset": {"answer": 500, "times": 0}}, "reset.times: 0 is not a whole number above 0"),
+        ({"reset": {"answer": 500, "rate": 1.5}}, "reset.rate: 1.5 is not a number above 0 and up"),
+        ({"reset": {"answer": 500, "rate": True}}, "reset.rate: True is not a number"),
         ({"reset": {"answer": 500, "seconds": -1}}, "reset.seconds: -1 is not a number above 0"),
     ],
 )
