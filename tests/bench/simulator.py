@@ -23,10 +23,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from support.agents import AGENTS, LIMITS
+from support.agents import AGENTS, CHAPTER_4, LIMITS
 from tare.sim.core.accelerate import available
 from tare.sim.core.agents import simulate_agents
 from tare.sim.core.steps import HITS, ITERATIONS, LOOKUPS, PREEMPTIONS
+from tare.sim.core.turns import simulate_turns
 from tare.sim.program.load import load
 from tare.telemetry.overriding import override
 
@@ -143,14 +144,21 @@ def speeds(serq: str | None) -> list[Ratio]:
         for capacity in _CAPACITIES:
             model.run({"C": capacity}, fast=fast)
 
+    def turns(*, fast: bool) -> None:
+        for capacity in _CAPACITIES:
+            server = CHAPTER_4._replace(capacity=capacity)
+            simulate_turns(AGENTS, server, horizon=_HORIZON, warmup=_WARMUP, fast=fast)
+
     def engine(*, fast: bool) -> None:
         simulate_agents(AGENTS, LIMITS, horizon=_HORIZON, warmup=_WARMUP, fast=fast)
 
+    chapter_4 = (text, [{"C": c} for c in _CAPACITIES])
     pairs: list[_Pair] = [
-        ("prefix-cache.sq, seven capacities", sweep, (text, [{"C": c} for c in _CAPACITIES])),
-        ("step engine, 9.16 M iterations", engine, (_ENGINE, [{}])),
+        ("prefix-cache.sq, seven capacities", sweep, chapter_4),
+        ("preset chapter 4, seven capacities", turns, chapter_4),
+        ("preset chapter 5, 9.16 M iterations", engine, (_ENGINE, [{}])),
     ]
-    least = {sweep: (0.2, 1.0), engine: (1.0, 50.0)}
+    least = {sweep: (0.2, 1.0), turns: (0.3, 6.0), engine: (1.0, 50.0)}
     ratios = []
     for name, function, theirs in pairs:
         for fast in [False, True] if available() else [False]:

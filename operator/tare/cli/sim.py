@@ -43,6 +43,42 @@ def serve(context: click.Context, arguments: tuple[str, ...]) -> None:
     context.exit(main(arguments))
 
 
+@sim.command("predict")
+@click.argument("file")
+@click.option(
+    "--server-model",
+    metavar="NAME|FILE",
+    help="Server that the load goes to; by default the one that spec.endpoint.model names. "
+    "NAME@field=value,… changes some of its fields.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 1000),
+    help="Servers; by default as many as endpoint.urls, or cost.replicas, or one.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Repeat the whole run with so many seeds and show the range.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def predict_run(context: click.Context, /, **given: Any) -> None:
+    r"""Predict the BenchmarkRun in FILE ('-' for standard input) without any server.
+
+    Its own load is sent in virtual time to simulated servers. A reset empties their caches;
+    profilers, stopOn and the client's own delays are left out.
+
+    \b
+    Exit codes: 0 ok, 2 invalid, 3 goals missed, 5 not conclusive or unstable.
+    """
+    from tare.cli.predict import predict  # noqa: PLC0415 - `tare sim serve` does without it
+
+    context.exit(predict(**given))
+
+
 def _settings(
     context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, float]:
@@ -73,6 +109,64 @@ def _named(
         raise click.BadParameter(
             f"{text!r} is not of the form NAME=NUMBER, as in C=6e4", context, parameter
         ) from None
+
+
+@sim.command("agents")
+@click.option(
+    "--server-model",
+    default="chapter-5",
+    show_default=True,
+    metavar="NAME|FILE",
+    help="Server that the sessions go to.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, 1000, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Sessions a second.",
+)
+@click.option(
+    "--sweep",
+    "axis",
+    callback=_axis,
+    metavar="NAME=V1,V2,…",
+    help="Run once for each rate, or value of a field of the server model.",
+)
+@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True)
+@click.option(
+    "--horizon",
+    type=click.FloatRange(1, 1e7),
+    default=20_000.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Length of a run.",
+)
+@click.option(
+    "--warmup",
+    type=click.FloatRange(0),
+    default=2_000.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="What is left out of means.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def run_agents(context: click.Context, /, **given: Any) -> None:
+    r"""Run sessions of agents, that think and come back, on a simulated server.
+
+    Says what a KV memory is worth: how many turns find their context cached, and where the load is
+    too much. The sessions are those of the published tutorial. Long runs are compiled where numba
+    is installed.
+
+    \b
+    Exit codes: 0 ok, 2 invalid, 5 unstable.
+    """
+    if given["warmup"] >= given["horizon"]:
+        raise click.UsageError("--warmup must be shorter than --horizon")
+    from tare.cli.agents import agents  # noqa: PLC0415 - `tare sim serve` does without it
+
+    context.exit(agents(**given))
 
 
 @sim.command("run")

@@ -29,9 +29,20 @@ if TYPE_CHECKING:
     from tare.results.document import SummaryDocument
     from tare.results.table import ResultRow
 
-__all__ = ["goal_table", "goal_text", "proof_table", "result_table", "show_results"]
+__all__ = [
+    "WIDE",
+    "goal_table",
+    "goal_text",
+    "goal_value",
+    "plain_table",
+    "proof_table",
+    "result_table",
+    "show_results",
+    "verdict_text",
+]
 
-_WIDE = 110
+WIDE = 110
+"""Columns of a terminal from which on tables show everything."""
 _STYLES = {Verdict.PASS: "green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "yellow"}
 
 
@@ -50,8 +61,8 @@ def show_results(console: Console, summary: SummaryDocument, rows: Sequence[Resu
 
 def result_table(rows: Sequence[ResultRow], *, width: int, title: str = "") -> Table:
     """Lay out one row for each cell in `width` columns."""
-    wide = width >= _WIDE
-    table = _table(title)
+    wide = width >= WIDE
+    table = plain_table(title)
     table.caption, table.caption_justify = _caption(rows), "left"
     table.add_column("Cell", overflow="fold")
     for heading, shown, _ in _COLUMNS:
@@ -64,13 +75,13 @@ def result_table(rows: Sequence[ResultRow], *, width: int, title: str = "") -> T
         values = [show(row) for _, shown, show in _COLUMNS if wide or shown]
         if row.state is not CellState.MEASURED:
             values = [str(row.state), *[""] * (len(values) - 1)]
-        table.add_row(name, *values, _verdict(row.goals))
+        table.add_row(name, *values, verdict_text(row.goals))
     return table
 
 
 def goal_table(summary: SummaryDocument) -> Table:
     """Lay out every goal with the cell that is furthest from it."""
-    table = _table("Goals")
+    table = plain_table("Goals")
     table.add_column("Goal", overflow="fold")
     table.add_column("Worst", justify="right", no_wrap=True)
     table.add_column("in cell", overflow="fold")
@@ -84,10 +95,10 @@ def goal_table(summary: SummaryDocument) -> Table:
         passed = worst.verdict is Verdict.PASS
         table.add_row(
             goal_text(worst.goal),
-            _value(worst.goal.metric, worst.measured),
+            goal_value(worst.goal.metric, worst.measured),
             judged[place].name or "all",
             f"{met}/{len(summary.cells)}",
-            _verdict(Verdict.UNKNOWN if passed and not all_measured else worst.verdict),
+            verdict_text(Verdict.UNKNOWN if passed and not all_measured else worst.verdict),
         )
     return table
 
@@ -103,13 +114,13 @@ def goal_text(goal: Goal) -> str:
     """Write a goal as people do: `time_to_first_token p99 ≤ 250 ms`."""
     statistic = f" {goal.statistic}" if METRICS[goal.metric].kind is Kind.DISTRIBUTION else ""
     bounds = (("≥", goal.min), ("≤", goal.max))
-    limits = [f"{sign} {_value(goal.metric, bound)}" for sign, bound in bounds if bound is not None]
+    limits = [f"{sign} {goal_value(goal.metric, b)}" for sign, b in bounds if b is not None]
     return f"{goal.metric}{statistic} {' and '.join(limits)}"
 
 
 def proof_table(servers: Sequence[Counters]) -> Table:
     """Lay out what simulated servers say happened to them."""
-    table = _table("What the servers counted")
+    table = plain_table("What the servers counted")
     table.add_column("Server")
     for heading in ("requests", "cache resets", "profiler starts", "stops", "still running"):
         table.add_column(heading, justify="right")
@@ -125,7 +136,8 @@ def proof_table(servers: Sequence[Counters]) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def plain_table(title: str) -> Table:
+    """Return an empty table in the style of all of them."""
     return Table(
         title=title or None,
         title_justify="left",
@@ -153,11 +165,13 @@ def _cell(row: ResultRow) -> str:
     return row.name or "all"
 
 
-def _verdict(verdict: Verdict | None) -> Text:
+def verdict_text(verdict: Verdict | None) -> Text:
+    """Write a verdict in its colour; `-` for None."""
     return Text(str(verdict), style=_STYLES[verdict]) if verdict else Text("-")
 
 
-def _value(metric: str, value: float | None) -> str:
+def goal_value(metric: str, value: float | None) -> str:
+    """Write a value of a metric with its unit."""
     match METRICS[metric].unit:
         case Unit.SECONDS:
             return latency(value)

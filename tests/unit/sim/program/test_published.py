@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tare.sim.core import accelerate
 from tare.sim.program.load import load
 from tare.sim.program.report import report
 from tare.sim.program.run import Model
@@ -172,10 +171,3 @@ def test_own_random_numbers_give_the_population_of_two_hundred_seeds(cache: Mode
         error = deviation / len(runs) ** 0.5
         assert abs(fmean(found[name]) - expected) < 3 * error, name
         assert 0.4 < stdev(found[name]) / deviation < 1.8, name
-
-
-@pytest.mark.skipif(not accelerate.available(), reason="numba is not installed")
-@pytest.mark.parametrize("keyed", [False, True])
-def test_compiled_and_plain_runs_are_equal_to_the_last_bit(cache: Model, keyed: bool) -> None:
-    plain, fast = (cache.run({"C": 2e4}, keyed=keyed, fast=fast) for fast in (False, True))
-    assert plain == fast

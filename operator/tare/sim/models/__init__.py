@@ -1,0 +1,1 @@
+"""Models of inference servers: size, speed and scheduler of each, as YAML files."""

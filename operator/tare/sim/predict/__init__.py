@@ -1,0 +1,1 @@
+"""Predictions: load and servers in virtual time."""
