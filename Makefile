@@ -26,7 +26,7 @@ TAG ?= dev
 # Prints the manifest of N vLLM replicas in a namespace.
 VLLM ?= ../shared/servers/vllm/manifest
 
-.PHONY: help demo test test-fast test-cluster test-e2e test-vllm test-vllm-cluster fuzz bench check format generate docs image e2e-kind clean
+.PHONY: help demo test test-truth test-fast test-cluster test-e2e test-vllm test-vllm-cluster fuzz bench check format generate docs image e2e-kind clean
 
 help:  ## List the verbs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ test-vllm-cluster: $(DEV)  ## Measure two real vLLM pods by the installed operat
 	@kubectl --namespace tare-vllm rollout status deployment/vllm --timeout=300s
 	@TARE_TEST_CLUSTER=1 TARE_VLLM_NAMESPACE=tare-vllm $(BIN)/python -m pytest tests/real/test_vllm_cluster.py $(ARGS); \
 	  code=$$?; kubectl delete namespace tare-vllm --wait=false; exit $$code
+
+test-truth: $(DEV)  ## Hold measured times against a scripted server's own clock, and against predictions, on a calm machine
+	@$(BIN)/python -m pytest tests/truth $(ARGS)
 
 fuzz: $(DEV)  ## Read a million odd answers (ARGS="--seed 1 --count 1000" for fewer)
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.main $(ARGS)
