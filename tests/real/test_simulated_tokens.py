@@ -45,6 +45,11 @@ MODES: dict[str, dict[str, Any]] = {
         "cache_bust": CacheBustOrder(target="first_turn_prefix"),
     },
 }
+WAYS = [
+    *((mode, "chat") for mode in MODES),
+    # Completions have no system message.
+    *((mode, "completions") for mode in MODES if "system" not in mode),
+]
 
 
 @pytest.fixture
@@ -82,13 +87,10 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("way", ["chat", "completions"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "way"), WAYS)
 async def test_prompt_and_cached_tokens_are_those_of_a_real_server(
     simulated: str, mode: str, way: str, tmp_path: Path
 ) -> None:
-    if way == "completions" and "system" in mode:
-        pytest.skip("completions have no system message")
     dataset = DatasetOrder(
         entries=REQUESTS * 3 // 4,  # The last quarter comes for the second time.
         isl=Lengths(min=40, max=400),
