@@ -182,7 +182,9 @@ def _side_by_side(cells: Sequence[CellOutcome]) -> Table:
 def _pool_table(cells: Sequence[CellForecast], *, width: int) -> Table:
     """Lay out memory and queues: averages over the trials, counts of all of them together."""
     wide = width >= WIDE
-    table = plain_table("Predicted: KV memory in tokens, and what happened to requests")
+    models = {(cell.server_model, cell.replicas) for cell in cells}
+    on = " on {1} × {0}".format(*models.pop()) if len(models) == 1 else ""
+    table = plain_table(f"Predicted{on}: KV memory in tokens, fate of requests")
     table.add_column("Cell", overflow="fold")
     for heading, shown, _ in _POOL_COLUMNS:
         if wide or shown:
@@ -190,25 +192,23 @@ def _pool_table(cells: Sequence[CellForecast], *, width: int) -> Table:
     table.add_column("Load", no_wrap=True)
     for cell in cells:
         mean = average(cell.pool)
-        values = [show(cell, mean) for _, shown, show in _POOL_COLUMNS if wide or shown]
+        values = [show(mean) for _, shown, show in _POOL_COLUMNS if wide or shown]
         verdict = Text("unstable", style="bold red") if cell.unstable else Text("stable")
         table.add_row(cell.name or "all", *values, verdict)
     return table
 
 
-_PoolColumn = tuple[str, bool, "Callable[[CellForecast, PoolUsage], str]"]
+_PoolColumn = tuple[str, bool, "Callable[[PoolUsage], str]"]
 _POOL_COLUMNS: Final[tuple[_PoolColumn, ...]] = (
-    ("Server", False, lambda cell, _: cell.server_model),
-    ("Replicas", False, lambda cell, _: str(cell.replicas)),
-    ("used", True, lambda _, mean: f"{mean.used_tokens:,.0f}"),
-    ("cached", True, lambda _, mean: f"{mean.cached_tokens:,.0f}"),
-    ("capacity", False, lambda _, mean: f"{mean.capacity_tokens:,}"),
-    ("evicted\nblocks", True, lambda _, mean: f"{mean.evicted_blocks:,}"),
-    ("pre-\nempted", True, lambda _, mean: f"{mean.preemptions:,}"),
-    ("re-\njected", True, lambda _, mean: f"{mean.rejected:,}"),
-    ("stuck", True, lambda _, mean: f"{mean.stuck:,}"),
-    ("waiting", False, lambda _, mean: number(mean.waiting)),
-    ("busy", False, lambda _, mean: share(mean.busy)),
+    ("used", True, lambda mean: f"{mean.used_tokens:,.0f}"),
+    ("cached", True, lambda mean: f"{mean.cached_tokens:,.0f}"),
+    ("capacity", False, lambda mean: f"{mean.capacity_tokens:,}"),
+    ("evicted\nblocks", True, lambda mean: f"{mean.evicted_blocks:,}"),
+    ("pre-\nempted", True, lambda mean: f"{mean.preemptions:,}"),
+    ("re-\njected", True, lambda mean: f"{mean.rejected:,}"),
+    ("stuck", True, lambda mean: f"{mean.stuck:,}"),
+    ("waiting", False, lambda mean: number(mean.waiting)),
+    ("busy", False, lambda mean: share(mean.busy)),
 )
 """Heading, whether it is shown at 80 columns, and its text."""
 

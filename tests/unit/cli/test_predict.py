@@ -362,7 +362,7 @@ def test_what_cannot_be_predicted_is_refused_in_words(
 
 def test_a_manifest_of_the_tests_is_predicted() -> None:
     result = predict("-", "--server-model", "chapter-5", stdin=yaml.safe_dump(valid_manifest()))
-    assert "Predicted: KV memory in tokens" in result.stdout
+    assert ": KV memory in tokens" in result.stdout
 
 
 def test_the_help_fits_into_80_columns() -> None:
