@@ -112,14 +112,25 @@ class _NoLoad:
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
         self.dataset: dict[str, Any] = {"entries": assignment.order.dataset.entries}
+        self.drained = -1
 
     async def prepare(self, phase: int) -> None:
         """Nothing is to be connected."""
 
-    def start(self, phase: int, on_finished: Callable[[], None]) -> None:
+    def start(
+        self,
+        phase: int,
+        on_drained: Callable[[], None],
+        on_sent: Callable[[], None] | None = None,
+    ) -> None:
         """End the phase in a moment."""
-        del phase
-        asyncio.get_running_loop().call_later(_PHASE_SECONDS, on_finished)
+        del on_sent
+
+        def end() -> None:
+            self.drained = phase
+            on_drained()
+
+        asyncio.get_running_loop().call_later(_PHASE_SECONDS, end)
 
     def stop(self) -> None:
         """Nothing runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from support.measured import phase_result, worker_result
+from support.measured import cache_verdict, phase_result, worker_result
 from tare.api.reasons import CellState
 from tare.decide.attempt import ProfilerState
 from tare.decide.facts import WorkerView
@@ -104,6 +104,7 @@ def record_of(attempt: Attempt, summary: TrialSummary | None) -> TrialRecord:
         reset_before_profiling=later.state if later else "Off",
         profiler_failed=profiler is not None and profiler.state is ProfilerState.STOP_FAILED,
         summary=summary if verdict.state is CellState.MEASURED else None,
+        cache=cache_verdict() if verdict.state is CellState.MEASURED else None,
     )
 
 
@@ -124,9 +125,16 @@ class Worker:
     pod: str
     state: WorkerState = WorkerState.WAITING
     phase: int = -1
+    drained: int = -1
     has_result: bool = False
     heard: bool = True
     """It has spoken to the operator since that started."""
+
+    @property
+    def in_flight(self) -> bool:
+        """Requests are being sent, or answers awaited."""
+        sent = self.state is WorkerState.SENT and self.drained < self.phase
+        return sent or self.state is WorkerState.RUNNING
 
     def view(self, index: int) -> WorkerView:
         """What the operator knows of it."""
@@ -136,6 +144,7 @@ class Worker:
             pod_name=self.pod,
             state=self.state,
             phase=self.phase,
+            drained=self.drained,
             silent=0.0,
             has_result=self.has_result,
         )

@@ -26,7 +26,7 @@ __all__ = ["ScriptedOperator"]
 
 _APPLIES = {
     CommandKind.PREPARE: (WorkerState.WAITING, WorkerState.DRAINED),
-    CommandKind.START: (WorkerState.READY,),
+    CommandKind.START: (WorkerState.READY, WorkerState.SENT),
     CommandKind.FINISH: (WorkerState.DRAINED,),
     CommandKind.STOP: tuple(state for state in WorkerState if state is not WorkerState.STOPPED),
     CommandKind.IDLE: (),

@@ -45,11 +45,16 @@ def wait(
     *,
     key: TrialKey = KEY,
     pod: str = "",
+    drained: int = -1,
     round_trip: float = 0.0,
 ) -> Wait:
     """A worker that asks what to do."""
     return Wait(
-        worker=identity(index, key=key, pod=pod), state=state, phase=phase, round_trip=round_trip
+        worker=identity(index, key=key, pod=pod),
+        state=state,
+        phase=phase,
+        drained=drained,
+        round_trip=round_trip,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from support.decided import REPLICAS, Worker, manifest, record_of, report, trial_summary
+from support.invariants import check_end, check_gate, check_profile_end
 from tare.api.names import FINALIZER_PROFILER
 from tare.api.reasons import Reason
 from tare.decide.acceptance import Accepted, accept
@@ -24,7 +25,7 @@ from tare.decide.actions import (
     StartOp,
     TakeBack,
 )
-from tare.decide.attempt import ProfilerState, ResetState
+from tare.decide.attempt import ProfilerState
 from tare.decide.children import JobView, PodView, TrialKey
 from tare.decide.decision import decide
 from tare.decide.facts import Facts, Op, OpKind, OpResult, OpView, ResetResult, Run
@@ -108,7 +109,7 @@ class World:
         self.document["status"] = dict(decision.status)
         if decision.finished:
             self.finished = True
-            self._check_end()
+            check_end(self)
             return True
         self._send_home(decision)
         for key, command in decision.commands.items():
@@ -146,15 +147,22 @@ class World:
         for key, workers in self.workers.items():
             command = self.decision.commands.get(key) if self.decision else None
             for worker in workers.values():
-                if self._ended(worker):
+                if self.ended(worker):
                     continue
                 if not worker.heard:
                     worker.heard = moved = True
-                elif worker.state is WorkerState.RUNNING:
-                    worker.state, moved = WorkerState.DRAINED, True
+                elif worker.in_flight:
+                    moved |= self._go_on(worker, key)
                 elif command and command.do is CommandKind.FINISH and not worker.has_result:
                     worker.has_result = moved = True
         return moved
+
+    def end_answers(self) -> None:
+        """The last answers of seamless phases come in."""
+        for worker in self.all_workers():
+            if worker.in_flight and not self.ended(worker):
+                sent = worker.state is WorkerState.SENT
+                worker.drained = worker.phase if sent else worker.phase - 1
 
     def crash(self) -> None:
         """The operator dies and another one starts: only stored things and workers remain."""
@@ -163,7 +171,7 @@ class World:
         self.restarted = bool(self.status.get("current"))
         self.since = self.now
         self.prestart = True
-        for worker in self._all_workers():
+        for worker in self.all_workers():
             worker.heard = False
         self.crashes += 1
 
@@ -177,7 +185,7 @@ class World:
         attempt = self.run.attempt
         workers = self.workers.get(attempt.key) if attempt is not None else None
         worker = workers[0] if workers else None
-        if worker is None or worker.has_result or self._ended(worker):
+        if worker is None or worker.has_result or self.ended(worker):
             return False
         self.end_pod(worker.pod, reason)
         return True
@@ -240,41 +248,19 @@ class World:
 
     def _command(self, key: TrialKey, command: Command) -> None:
         if command.do is CommandKind.START:
-            self._check_gate(key, command.phase)
+            check_gate(self, key, command.phase)
             self.opened.add((key, command.phase))
         for worker in self.workers.get(key, {}).values():
-            deaf = self._ended(worker) or not worker.heard
+            deaf = self.ended(worker) or not worker.heard
             if deaf or not applies(command, worker.state, worker.phase):
                 continue
             if command.do is CommandKind.PREPARE:
                 worker.state, worker.phase = WorkerState.READY, command.phase
             elif command.do is CommandKind.START:
-                worker.state = WorkerState.RUNNING
+                worker.state, worker.phase = WorkerState.RUNNING, command.phase
                 self.warm = True
             elif command.do is CommandKind.STOP:
-                worker.state = WorkerState.STOPPED
-
-    def _check_gate(self, key: TrialKey, phase: int) -> None:
-        """What must hold whenever load is about to start."""
-        attempt = self.run.attempt
-        assert attempt is not None
-        assert attempt.key == key
-        assert attempt.reset is not None, "a gate opened before the reset was stored"
-        mine = self.workers[key].values()
-        others = [w for w in self._all_workers() if w not in mine and not self._ended(w)]
-        assert not any(w.state is WorkerState.RUNNING for w in others)
-        spec, mark = self.accepted.cells[key.cell].spec, attempt.before_profiling
-        first = phase == 0 and (spec.endpoint.reset is None or spec.endpoint.reset.at_start)
-        assert not first or key in self.resets, "a first gate opened without a reset"
-        later = mark and mark.phase == phase and mark.state is ResetState.CONFIRMED
-        begun = any(worker.state is not WorkerState.READY for worker in mine)
-        if (first or later) and not begun and (key, phase) not in self.opened:
-            assert not self.warm, "a gate opened on a cache that was filled after its reset"
-        wanted = spec.phases[phase].kind == "profiling" and spec.endpoint.profiler is not None
-        profiler = spec.endpoint.profiler
-        if profiler is not None and profiler.max_seconds and (key, phase) in self.opened:
-            return
-        assert self.profiler_on == wanted, "the profiler runs around profiling and only there"
+                worker.state, worker.drained = WorkerState.STOPPED, worker.phase
 
     def _carry_out(self, action: Action) -> None:
         match action:
@@ -287,6 +273,8 @@ class World:
                 self.prestart = self.prestart and not isinstance(action, TakeBack)
             case StartOp(op):
                 self.ops.setdefault(op, OpView(done=False))
+                if op.kind is OpKind.PROFILER_STOP:
+                    check_profile_end(self)
                 if op.kind is OpKind.PROFILER_START:
                     mark = self.run.attempt.profiler if self.run.attempt else None
                     assert mark is not None, "a start without a stored intent"
@@ -304,6 +292,18 @@ class World:
         for uid, pod in self.pods.items():
             if pod.name.startswith(name):
                 self.pods[uid] = replace(pod, ended=True, deleting=True)
+
+    def _go_on(self, worker: Worker, key: TrialKey) -> bool:
+        """Let a worker send its phase, and answers of the one before it come in first."""
+        if worker.state is WorkerState.SENT:
+            return False
+        if worker.drained < worker.phase - 1:
+            worker.drained = worker.phase - 1
+        elif self.accepted.cells[key.cell].spec.phases[worker.phase].seamless:
+            worker.state = WorkerState.SENT
+        else:
+            worker.state, worker.drained = WorkerState.DRAINED, worker.phase
+        return True
 
     def _start_pods(self) -> bool:
         new = [job for job in self.jobs.values() if job.uid not in self._started]
@@ -336,10 +336,12 @@ class World:
         self.pods |= {pod.uid: replace(pod, ended=True) for pod in left}
         return bool(left)
 
-    def _all_workers(self) -> list[Worker]:
+    def all_workers(self) -> list[Worker]:
+        """Those of all attempts, the ones that were sent home among them."""
         return [*self.leaving, *(w for workers in self.workers.values() for w in workers.values())]
 
-    def _ended(self, worker: Worker) -> bool:
+    def ended(self, worker: Worker) -> bool:
+        """Its pod is over."""
         return self.pods[worker.pod].ended
 
     def _perform(self, op: Op) -> OpResult:
@@ -376,8 +378,8 @@ class World:
         settings = self.accepted.cells[op.key.cell].spec.endpoint.reset
         if settings is not None and op.phase < 0 and not settings.at_start:
             return ResetResult(replicas=self.found, report=None)
-        living = [w for w in self._all_workers() if not self._ended(w)]
-        assert not any(w.state is WorkerState.RUNNING for w in living), "a reset beside load"
+        living = [w for w in self.all_workers() if not self.ended(w)]
+        assert not any(worker.in_flight for worker in living), "a reset beside load"
         self.resets.append(op.key)
         self.warm = False
         return ResetResult(replicas=self.found, report=report(HookKind.RESET))
@@ -391,9 +393,3 @@ class World:
         record = record_of(attempt, self._summaries().get(key))
         stored = self.records.setdefault((key.cell, key.trial), record)
         assert stored.attempt == key.attempt, "a trial has two results"
-
-    def _check_end(self) -> None:
-        assert not self.profiler_on, "the run ended with a profiler on"
-        assert not self.jobs, "the run ended with Jobs"
-        assert self.stops >= self.starts
-        assert self.stops <= self.starts + self.crashes, "a crash costs one extra stop at most"

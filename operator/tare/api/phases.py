@@ -185,7 +185,10 @@ class Phase(Model):
     cancel_after_seconds: Annotated[float, Field(ge=0, le=604_800)] | None = None
     """How long after its send such a request is cancelled; unless it has ended before."""
     seamless: bool = False
-    """Begin the next phase without waiting for the last answers of this one."""
+    """Begin the next phase as soon as everything of this one was sent.
+
+    Its last answers come in meanwhile and count for this phase. The last phase cannot be seamless.
+    """
 
     @property
     def cancel_fraction(self) -> float:

@@ -6,6 +6,7 @@ version cannot do, so that the schema need not change when it can.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -33,6 +34,18 @@ class Baseline(Model):
 
 def _names(spec: BenchmarkRunSpec) -> list[str]:
     return [phase.name for phase in spec.phases]
+
+
+def _resets_before_profiling(spec: BenchmarkRunSpec) -> bool:
+    return spec.endpoint.reset is not None and spec.endpoint.reset.before_profiling
+
+
+def _overlaps_profiling(spec: BenchmarkRunSpec) -> bool:
+    """Whether profiling begins while answers of another phase are awaited."""
+    return any(
+        phase.seamless and phase.kind != "profiling" and following.kind == "profiling"
+        for phase, following in pairwise(spec.phases)
+    )
 
 
 def _has_goal(spec: BenchmarkRunSpec, metrics: tuple[str, ...]) -> bool:
@@ -85,6 +98,21 @@ class BenchmarkRunSpec(Model):
             holds=lambda spec: len(set(_names(spec))) == len(spec.phases),
             cel="self.phases.all(p, self.phases.exists_one(q, q.name == p.name))",
             message="two phases have the same name; give each its own",
+        ),
+        Rule(
+            field="phases",
+            holds=lambda spec: not spec.phases[-1].seamless,
+            cel="size(self.phases) == 0 || !has(self.phases[size(self.phases) - 1].seamless) || "
+            "!self.phases[size(self.phases) - 1].seamless",
+            message="the last phase is seamless, but no phase follows that could begin before its "
+            "last answers; remove seamless there",
+        ),
+        Rule(
+            field="phases",
+            holds=lambda spec: not (_resets_before_profiling(spec) and _overlaps_profiling(spec)),
+            message="a reset before profiling is sent when nothing is in flight, and a seamless "
+            "phase right before profiling leaves its last answers in flight; remove seamless "
+            "there, or use resetKvCache at: CellStart",
         ),
         Rule(
             field="phases",

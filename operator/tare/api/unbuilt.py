@@ -42,10 +42,6 @@ def _other_than(*built: object) -> Callable[[Any], bool]:
     return lambda value: value not in built
 
 
-def _on(value: Any) -> bool:
-    return value is not False
-
-
 UNBUILT: tuple[Unbuilt, ...] = (
     Unbuilt(path="dataset.type", advice="use synthetic", refuses=_other_than("synthetic")),
     Unbuilt(
@@ -53,11 +49,6 @@ UNBUILT: tuple[Unbuilt, ...] = (
         advice="use concurrency or sessions (closed loops), or constant, poisson or gamma (open "
         "loops)",
         refuses=_other_than("concurrency", "sessions", "constant", "poisson", "gamma"),
-    ),
-    Unbuilt(
-        path="phases[].seamless",
-        advice="remove it; every phase waits for its last answers",
-        refuses=_on,
     ),
     Unbuilt(path="sweep.search", advice="use grid, zip or scenarios"),
     Unbuilt(

@@ -88,7 +88,9 @@ class ProfilerMark:
 
     state: ProfilerState
     phase: int
-    """Index of the profiling phase that it covers."""
+    """Index of the first profiling phase that it covers."""
+    last: int
+    """Index of the last one: it runs on until that, and so every phase before it, has drained."""
     message: str = ""
     started: float | None = None
     """Epoch seconds at which every start was answered; `maxSeconds` counts from here."""
@@ -180,6 +182,7 @@ class Attempt:
             document["profiler"] = {
                 "state": self.profiler.state,
                 "phase": self.profiler.phase,
+                "lastPhase": self.profiler.last,
                 "message": self.profiler.message[:MESSAGE_LIMIT],
             }
             if self.profiler.started is not None:
@@ -214,6 +217,7 @@ class Attempt:
             profiler=ProfilerMark(
                 state=ProfilerState(profiler["state"]),
                 phase=profiler["phase"],
+                last=profiler.get("lastPhase", profiler["phase"]),
                 message=profiler.get("message", ""),
                 started=profiler.get("startedAt"),
             )

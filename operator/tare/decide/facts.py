@@ -68,9 +68,11 @@ class WorkerView:
     phase: int
     silent: float
     """Seconds since it was last heard of."""
+    drained: int = -1
+    """Highest phase up to which every request of it has ended."""
     has_result: bool = False
     issued: int = 0
-    """Requests of the running phase."""
+    """Requests of the phase that was started last."""
     failed: int = 0
 
 

@@ -1,5 +1,8 @@
 """Phases: every worker prepares, all start together, all drain; the profiler around profiling.
 
+A seamless phase is left when every worker has sent it. Its answers come in while the next phase
+runs, and a profile of it ends when they have.
+
 The state of a phase is read from the workers themselves, so a restarted operator goes on where they
 are. A gate that only a part of them passed before the operator died is the one case that cannot be
 mended: their starts lie apart, and the attempt is repeated.
@@ -7,6 +10,7 @@ mended: their starts lie apart, and the attempt is repeated.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tare.api.names import FINALIZER_PROFILER
@@ -15,6 +19,7 @@ from tare.decide.actions import AddProfilerFinalizer
 from tare.decide.attempt import ProfilerMark, ProfilerState
 from tare.decide.facts import OpKind, WorkerView
 from tare.decide.isolate import reset_before_profiling, same_replicas
+from tare.decide.stretches import last_profiled
 from tare.measure.counts import Count
 from tare.measure.hooks import HookReport, Replicas
 from tare.measure.messages import CommandKind, WorkerState
@@ -43,7 +48,7 @@ def check_interrupted_start(draft: Draft) -> bool:
 def run_phases(draft: Draft) -> bool:
     """Lead the workers through all phases."""
     phases = draft.cell.spec.phases
-    return all(_run_phase(draft, number) for number in range(len(phases)))
+    return all(_run_phase(draft, number) for number in range(len(phases))) and _end_profile(draft)
 
 
 def collect(draft: Draft) -> bool:
@@ -79,7 +84,7 @@ def stop_profiler(draft: Draft) -> bool:
     if report is None:
         return draft.wait("the server's profiler to stop")
     state = ProfilerState.STOPPED if report.ok else ProfilerState.STOP_FAILED
-    draft.update(profiler=ProfilerMark(state=state, phase=mark.phase, message=report.message))
+    draft.update(profiler=replace(mark, state=state, message=report.message, started=None))
     reason = Reason.PROFILER_OFF if report.ok else Reason.PROFILER_STOP_FAILED
     draft.condition(ConditionType.PROFILING, False if report.ok else None, reason, report.message)
     if not report.ok:
@@ -100,21 +105,20 @@ def _failures(summary: TrialSummary) -> str:
 
 
 def _run_phase(draft: Draft, phase: int) -> bool:
-    """Lead the workers through one phase; True when it is drained and its profiler stopped."""
+    """Lead the workers through one phase; True when it is drained, or sent if it is seamless."""
     ranks = [_rank(worker) for worker in draft.workers.values()]
     ready, running, drained = (3 * phase + step for step in (0, 1, 2))
-    if min(ranks) < drained:
-        _bound_profiler(draft, phase)
-        if _split(draft, phase, ranks):
-            text = "the operator restarted while the gate opened: the workers' starts lie apart"
-            return draft.repeat(text)
-        if min(ranks) < running and not _before_gate(draft, phase):
-            return False
-        do = CommandKind.PREPARE if min(ranks) < ready else CommandKind.START
-        draft.command(do, phase)
-        return draft.wait(draft.cell.spec.phases[phase].name)
-    mark = draft.current.profiler
-    return mark is None or mark.phase != phase or stop_profiler(draft)
+    if min(ranks) >= drained:
+        return True
+    profile_ended = _end_profile(draft)
+    if _split(draft, phase, ranks):
+        text = "the operator restarted while the gate opened: the workers' starts lie apart"
+        return draft.repeat(text)
+    if min(ranks) < running and not (profile_ended and _before_gate(draft, phase)):
+        return False
+    do = CommandKind.PREPARE if min(ranks) < ready else CommandKind.START
+    draft.command(do, phase)
+    return draft.wait(draft.cell.spec.phases[phase].name)
 
 
 def _before_gate(draft: Draft, phase: int) -> bool:
@@ -125,27 +129,45 @@ def _before_gate(draft: Draft, phase: int) -> bool:
     return _start_profiler(draft, phase)
 
 
-def _bound_profiler(draft: Draft, phase: int) -> None:
-    """Stop the profiler after `maxSeconds`, while the phase runs on; look again when it is time."""
-    profiler, mark = draft.cell.spec.endpoint.profiler, draft.current.profiler
+def _end_profile(draft: Draft) -> bool:
+    """Stop the profiler when all it covers has drained; False while it is being stopped.
+
+    After `maxSeconds` it is stopped while the load runs on; look again when it is time.
+    """
+    mark = draft.current.profiler
+    if mark is None or not mark.state.may_run:
+        return True
+    if _all_drained(draft, mark.last):
+        return stop_profiler(draft)
+    profiler = draft.cell.spec.endpoint.profiler
     limit = profiler.max_seconds if profiler is not None else None
-    if limit is None or mark is None or mark.phase != phase:
-        return
-    if mark.state is not ProfilerState.RUNNING or mark.started is None:
-        return
+    if limit is None or mark.started is None:
+        return True
     left = mark.started + limit - draft.facts.now
-    if left > 0:
-        draft.again_in = left
-    else:
-        stop_profiler(draft)
+    if left <= 0:
+        return stop_profiler(draft)
+    draft.again_in = left
+    return True
+
+
+def _all_drained(draft: Draft, phase: int) -> bool:
+    """Every request of a phase, and of those before it, has ended."""
+    workers = draft.workers.values()
+    return all(worker.has_result or worker.drained >= phase for worker in workers)
 
 
 def _start_profiler(draft: Draft, phase: int) -> bool:
-    """Start the profiler; the intent is in the stored status before the first POST."""
+    """Have the profiler on; the intent is in the stored status before the first POST.
+
+    One that is on for a phase whose answers are still awaited stays on for this phase too.
+    """
     mark = draft.current.profiler
-    if mark is not None and mark.phase == phase and mark.state is not ProfilerState.STARTING:
+    if mark is not None and phase <= mark.last and mark.state is not ProfilerState.STARTING:
         return True
-    if mark is None or mark.phase != phase:
+    if mark is not None and phase > mark.last and mark.state is ProfilerState.RUNNING:
+        draft.update(profiler=replace(mark, last=last_profiled(draft.cell.spec.phases, phase)))
+        return True
+    if mark is None or phase > mark.last:
         return _announce_profiler(draft, phase)
     report = draft.op(OpKind.PROFILER_START, HookReport, phase=phase)
     if report is None:
@@ -155,14 +177,10 @@ def _start_profiler(draft: Draft, phase: int) -> bool:
             return draft.fault(report.reason, report.message)
         reason = report.reason or Reason.PROFILER_START_FAILED
         return draft.end_attempt(CellState.FAILED, reason, report.message)
-    draft.update(
-        profiler=ProfilerMark(
-            state=ProfilerState.RUNNING,
-            phase=phase,
-            message=report.message,
-            started=draft.facts.now,
-        )
+    mark = replace(
+        mark, state=ProfilerState.RUNNING, message=report.message, started=draft.facts.now
     )
+    draft.update(profiler=mark)
     draft.condition(ConditionType.PROFILING, True, Reason.PROFILER_ON, report.message)
     return True
 
@@ -172,7 +190,8 @@ def _announce_profiler(draft: Draft, phase: int) -> bool:
     if FINALIZER_PROFILER not in draft.run.finalizers:
         draft.act(AddProfilerFinalizer())
         return draft.wait("the finalizer that guards the profiler")
-    draft.update(profiler=ProfilerMark(state=ProfilerState.STARTING, phase=phase))
+    last = last_profiled(draft.cell.spec.phases, phase)
+    draft.update(profiler=ProfilerMark(state=ProfilerState.STARTING, phase=phase, last=last))
     draft.condition(ConditionType.PROFILING, True, Reason.PROFILER_ON, "starting")
     return draft.wait("the server's profiler to start")
 
@@ -186,8 +205,10 @@ def _split(draft: Draft, phase: int, ranks: list[int]) -> bool:
 
 
 def _rank(worker: WorkerView) -> int:
-    """Order of a worker's states over all phases."""
+    """Order of a worker's states over all phases; one that has sent a phase is at the next gate."""
     if worker.has_result:
         return 1 << 30
+    if worker.state is WorkerState.SENT:
+        return 3 * (worker.phase + 1)
     step = _STEPS.get(worker.state)
     return -1 if step is None else 3 * worker.phase + step

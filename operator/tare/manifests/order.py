@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tare.manifests.metadata import Owner
     from tare.net.auth import Header
 
-__all__ = ["Address", "build_order", "build_target"]
+__all__ = ["Address", "build_order", "build_phases", "build_target"]
 
 _FEWEST_GUESSED, _MOST_GUESSED = 1_000, 20_000
 """Prompts of a closed loop that stops by time."""
@@ -72,7 +72,7 @@ def build_order(
         trials: of the whole run; one of many keeps fewer rows.
         system_prompt: what `systemPromptFrom` names, as it was read.
     """
-    phases = tuple(_phase(phase, spec.dataset.seed) for phase in spec.phases)
+    phases = build_phases(spec)
     return WorkOrder(
         run=owner.name,
         namespace=owner.namespace,
@@ -89,6 +89,11 @@ def build_order(
         rows=rows_of_trial(trials),
         goodput=spec.goodput_seconds,
     )
+
+
+def build_phases(spec: BenchmarkRunSpec) -> tuple[PhaseOrder, ...]:
+    """Say what each phase of a cell sends; the cache plan uses the same words as the load."""
+    return tuple(_phase(phase, spec.dataset.seed) for phase in spec.phases)
 
 
 def build_target(endpoint: Endpoint, address: Address, headers: Sequence[Header]) -> TargetOrder:
@@ -192,6 +197,7 @@ def _phase(phase: Phase, seed: int) -> PhaseOrder:
         grace=phase.grace_period_seconds,
         cancel_share=phase.cancel_fraction,
         cancel_after=phase.cancel_after_seconds or 0.0,
+        seamless=phase.seamless,
     )
 
 

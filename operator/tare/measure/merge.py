@@ -64,6 +64,7 @@ def merge_phase(parts: Sequence[PhaseResult]) -> PhaseResult:
         planned_seconds=_largest(part.planned_seconds for part in parts),
         seconds=max(part.seconds for part in parts),
         drain_seconds=max(part.drain_seconds for part in parts),
+        seamless=first.seamless,
         counts=add_counts(part.counts for part in parts),
         errors=add_counts(part.errors for part in parts),
         error_samples=_first_texts(part.error_samples for part in parts),

@@ -49,8 +49,11 @@ class WorkerState(StrEnum):
     """Connections for `phase` are open; may start at any moment."""
     RUNNING = "running"
     """Load of `phase` is on its way."""
+    SENT = "sent"
+    """Every request of `phase`, a seamless one, was sent, and connections for the next phase are
+    open: that may start at any moment, while answers are still awaited."""
     DRAINED = "drained"
-    """Every request of `phase` has ended; connections stay."""
+    """Every request of `phase`, and of those before it, has ended; connections stay."""
     STOPPED = "stopped"
     """Told to stop; nothing is in flight and nothing will be sent."""
 
@@ -63,7 +66,7 @@ class CommandKind(StrEnum):
     PREPARE = "prepare"
     """Open or renew the connections of `phase`, then say `ready`."""
     START = "start"
-    """Start `phase` now."""
+    """Start `phase` now; said to those that are `ready` for it, or have `sent` the one before."""
     FINISH = "finish"
     """All phases are done: offer the result until it is stored, then end with success."""
     STOP = "stop"
@@ -87,12 +90,14 @@ class Identity:
 class Register:
     """The dataset is loaded; also sent again after the operator was away.
 
-    `state` and `phase` let a restarted operator find out where the worker is.
+    `state`, `phase` and `drained` let a restarted operator find out where the worker is.
     """
 
     worker: Identity
     state: WorkerState = WorkerState.WAITING
     phase: int = -1
+    drained: int = -1
+    """As in `Wait`."""
     dataset: Mapping[str, Any] = field(default_factory=dict)
     """Compact description of the prompts (`workload` writes it); the operator sees no prompt."""
 
@@ -104,6 +109,9 @@ class Wait:
     worker: Identity
     state: WorkerState
     phase: int
+    drained: int = -1
+    """Highest phase up to which every request has ended; below `phase` - 1 while answers of a
+    seamless phase are awaited."""
     round_trip: float = 0.0
     """Seconds of the fastest round trip to the inbox so far: part of the start skew."""
 
@@ -145,9 +153,12 @@ class PhaseResult:
     planned_seconds: float | None
     """`durationSeconds` of the phase."""
     seconds: float
-    """From the gate to the last send, or to the last answer when the phase ends by requests."""
+    """From the gate to the end of sending; to the last answer when requests end the phase, unless
+    it is seamless."""
     drain_seconds: float
     """From there to the end of the last request."""
+    seamless: bool = False
+    """The next phase began before that."""
     counts: Mapping[str, int]
     """issued, ok, failed, incomplete, timeout, cancelled, empty_output, not_streamed, good, …"""
     errors: Mapping[str, int] = field(default_factory=dict)

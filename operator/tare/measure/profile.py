@@ -40,7 +40,7 @@ class Profile:
     window: float
     """Seconds from the gate to the end of sending, over all profiling phases."""
     drain: float
-    """Seconds in which only answers were awaited."""
+    """Seconds in which only answers were awaited, and no profiling phase sent."""
 
     @classmethod
     def of(cls, phases: Sequence[PhaseResult]) -> Profile:
@@ -51,7 +51,7 @@ class Profile:
             errors=add_counts(phase.errors for phase in profiling),
             histograms=merge_histograms(phase.histograms for phase in profiling),
             window=sum(phase.seconds for phase in profiling),
-            drain=sum(phase.drain_seconds for phase in profiling),
+            drain=_drain(phases),
         )
 
     def count(self, name: Count) -> int:
@@ -128,6 +128,23 @@ def _statistics(histogram: Histogram, unit: Unit) -> dict[str, float]:
         "stddev": histogram.stddev,
     }
     return {name: value / scale for name, value in values.items() if value is not None}
+
+
+def _drain(phases: Sequence[PhaseResult]) -> float:
+    """Add up the time beside the windows in which answers of profiling were awaited.
+
+    That of a seamless phase may lie in the window of the next one, and is counted there.
+    """
+    total = left = 0.0
+    for phase in phases:
+        if phase.kind == _KIND:
+            left = max(left - phase.seconds, phase.drain_seconds)
+        else:
+            total += min(left, phase.seconds)
+            left = max(left - phase.seconds, 0.0)
+        if not phase.seamless:
+            total, left = total + left, 0.0
+    return total
 
 
 def _quotient(amount: float, of: float) -> float | None:

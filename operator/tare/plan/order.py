@@ -193,6 +193,8 @@ class PhaseOrder:
     """Share of the requests, 0 to 1, that is cancelled on purpose."""
     cancel_after: float = 0.0
     """Seconds from the send of such a request to its cancellation."""
+    seamless: bool = False
+    """The next phase begins when every worker has sent this one, before the last answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ __all__ = ["AttemptBook", "AttemptOverError", "IndexTakenError", "UnknownWorkerE
 HOLD = 20.0
 """Seconds that a request of a worker is held open; proxies cut idle ones after 30 or 60."""
 _IDLE = Command(do=CommandKind.IDLE)
+_IN_FLIGHT = (WorkerState.RUNNING, WorkerState.SENT)
 
 
 class AttemptOverError(Exception):
@@ -55,10 +56,18 @@ class _Entry:
     state: WorkerState
     phase: int
     heard: float
+    drained: int = -1
     round_trip: float = 0.0
     progress: Progress | None = None
     result: WorkerResult | None = None
     held: asyncio.Future[Command] | None = None
+
+    def take(self, said: Register | Wait, now: float) -> bool:
+        """Note where the worker is; True when that is news."""
+        before = (self.state, self.phase, self.drained)
+        self.state, self.phase, self.drained = said.state, said.phase, said.drained
+        self.heard = now
+        return (self.state, self.phase, self.drained) != before
 
 
 @dataclass(slots=True)
@@ -80,6 +89,8 @@ def applies(command: Command, state: WorkerState, phase: int) -> bool:
                 return True
             return state in (WorkerState.READY, WorkerState.DRAINED) and phase < command.phase
         case CommandKind.START:
+            if state is WorkerState.SENT:
+                return phase + 1 == command.phase
             return state is WorkerState.READY and phase == command.phase
         case CommandKind.FINISH:
             return state is WorkerState.DRAINED
@@ -126,20 +137,18 @@ class AttemptBook:
                 raise IndexTakenError
             known = None  # it has said goodbye, and its Job was created again
         if known is None:
-            attempt.workers[who.index] = _Entry(
+            known = _Entry(
                 who=who, state=message.state, phase=message.phase, heard=self._clock.now()
             )
-        else:
-            known.state, known.phase, known.heard = message.state, message.phase, self._clock.now()
+            attempt.workers[who.index] = known
+        known.take(message, self._clock.now())
         self._on_change()
 
     async def wait(self, message: Wait) -> Command:
         """Hold the worker's request until a command applies to it."""
         entry = self._entry(message.worker)
-        changed = (entry.state, entry.phase) != (message.state, message.phase)
-        entry.state, entry.phase = message.state, message.phase
+        changed = entry.take(message, self._clock.now())
         entry.round_trip = message.round_trip
-        entry.heard = self._clock.now()
         if entry.held is not None and not entry.held.done():
             entry.held.set_result(_IDLE)
         if changed:
@@ -276,9 +285,9 @@ def _key(who: Identity) -> TrialKey:
 
 
 def _running(entry: _Entry) -> Progress | None:
-    """Progress of the phase that runs now: the last report may still be of the phase before."""
+    """Progress of the phase that was started last; the last report may be of the one before."""
     progress = entry.progress
-    if progress is None or progress.phase != entry.phase or entry.state is not WorkerState.RUNNING:
+    if progress is None or progress.phase != entry.phase or entry.state not in _IN_FLIGHT:
         return None
     return progress
 
@@ -291,6 +300,7 @@ def _view(entry: _Entry, now: float) -> WorkerView:
         pod_name=entry.who.pod_name,
         state=entry.state,
         phase=entry.phase,
+        drained=entry.drained,
         silent=0.0 if entry.held is not None else now - entry.heard,
         has_result=entry.result is not None,
         issued=running.issued if running else 0,

@@ -48,7 +48,9 @@ class Crew:
         self._mates = [_Mate(number, channel) for number, channel in enumerate(channels)]
         self._changed = asyncio.Event()
         self._running = -1
-        self._on_drained: Callable[[], None] | None = None
+        """The phase that was started last."""
+        self._on_sent: dict[int, Callable[[], None]] = {}
+        self._on_drained: dict[int, Callable[[], None]] = {}
         self._began: defaultdict[int, list[int]] = defaultdict(list)
         self._finishing = False
         self.stopped = False
@@ -89,9 +91,21 @@ class Crew:
         self._tell(CommandKind.PREPARE, phase)
         await self._until(lambda mate: mate.is_in(WorkerState.READY, phase) or self.stopped)
 
-    def start(self, phase: int, on_finished: Callable[[], None]) -> None:
-        """Begin `phase`; `on_finished` is called when every process has drained."""
-        self._running, self._on_drained = phase, on_finished
+    @property
+    def drained(self) -> int:
+        """Highest phase up to which every request of every process has ended."""
+        return min(mate.drained for mate in self._mates)
+
+    def start(
+        self,
+        phase: int,
+        on_drained: Callable[[], None],
+        on_sent: Callable[[], None] | None = None,
+    ) -> None:
+        """Begin `phase`; part of `lifecycle.Carrier`, for all processes together."""
+        self._running, self._on_drained[phase] = phase, on_drained
+        if on_sent is not None:
+            self._on_sent[phase] = on_sent
         self._tell(CommandKind.START, phase)
 
     def stop(self) -> None:
@@ -103,10 +117,10 @@ class Crew:
                 self._tell(CommandKind.STOP)
 
     def progress(self) -> Progress | None:
-        """Return how far the running phase is, as the processes said last."""
+        """Return how far the phase is that was started last, as the processes said last."""
         known = (mate.progress for mate in self._mates)
         parts = [part for part in known if part is not None and part.phase == self._running]
-        if self._on_drained is None or not parts:
+        if not self._on_drained or not parts:
             return None
         return merge_progress(self._assignment.identity, parts)
 
@@ -154,10 +168,11 @@ class Crew:
         mate.result = report.result or mate.result
         if report.began_at:
             self._began[report.phase].append(report.began_at)
-        drained = all(m.is_in(WorkerState.DRAINED, self._running) for m in self._mates)
-        if drained and self._on_drained is not None:
-            on_drained, self._on_drained = self._on_drained, None
-            on_drained()
+        sent = all(known.is_in(WorkerState.SENT, self._running) for known in self._mates)
+        if sent and (on_sent := self._on_sent.pop(self._running, None)) is not None:
+            on_sent()
+        for done in [phase for phase in self._on_drained if phase <= self.drained]:
+            self._on_drained.pop(done)()
 
     async def _until(self, holds: Callable[[_Mate], bool]) -> None:
         """Return when something holds of every process."""
@@ -183,6 +198,10 @@ class _Mate:
         self.report: Report | None = None
         self.progress: Progress | None = None
         self.result: WorkerResult | None = None
+
+    @property
+    def drained(self) -> int:
+        return self.report.drained if self.report is not None else -1
 
     def is_in(self, state: WorkerState, phase: int) -> bool:
         report = self.report

@@ -40,6 +40,8 @@ _PROGRESS_PERIOD = 1.0
 _RENEW_PERIOD = 1.5
 _CALM = 0.05
 """Pause after an answer that came at once and changed nothing."""
+_PREPARED_OR_OVER = (WorkerState.RUNNING, WorkerState.SENT, WorkerState.STOPPED)
+"""States in which connections are opened without being asked for, or not any more."""
 
 
 class Carrier(Protocol):
@@ -50,12 +52,26 @@ class Carrier(Protocol):
         """Compact description of the prompts."""
         ...
 
+    @property
+    def drained(self) -> int:
+        """Highest phase up to which every request has ended; -1 for none."""
+        ...
+
     async def prepare(self, phase: int) -> None:
         """Open, or renew, the connections that `phase` begins with."""
         ...
 
-    def start(self, phase: int, on_finished: Callable[[], None]) -> None:
-        """Begin `phase`; `on_finished` is called when its last request has ended."""
+    def start(
+        self,
+        phase: int,
+        on_drained: Callable[[], None],
+        on_sent: Callable[[], None] | None = None,
+    ) -> None:
+        """Begin `phase`, while answers of a seamless one before it may be awaited still.
+
+        `on_sent` is called when a seamless phase sends nothing more, and `on_drained` when every
+        request of this phase and of those before it has ended.
+        """
         ...
 
     def stop(self) -> None:
@@ -63,7 +79,7 @@ class Carrier(Protocol):
         ...
 
     def progress(self) -> Progress | None:
-        """Return how far the running phase is; None when none runs."""
+        """Return how far the phase is that was started last; None when it has ended."""
         ...
 
     async def collect(self) -> WorkerResult:
@@ -80,13 +96,15 @@ class Lifecycle:
         self._inbox = inbox
         self._state = WorkerState.WAITING
         self._phase = -1
+        self._passing_on = False
+        """A seamless phase was sent; connections for the next one are being opened."""
         self._halted = False
         self._terminating: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asking: asyncio.Task[Command] | None = None
         self._quick = False
         """The last answer was not held."""
         self._offering: asyncio.Task[None] | None = None
-        self._beside: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
         """Progress while a phase runs, renewing of connections while one may start."""
 
     async def run(self) -> int:
@@ -111,7 +129,7 @@ class Lifecycle:
             return EXIT_TERMINATED if self._terminating.done() else EXIT_DONE
         finally:
             self._load.stop()
-            self._set_beside(None)
+            self._set_beside()
             for task in (self._asking, self._offering):
                 if task is not None:
                     task.cancel()
@@ -162,6 +180,7 @@ class Lifecycle:
                     worker=self._identity,
                     state=self._state,
                     phase=self._phase,
+                    drained=self._load.drained,
                     round_trip=self._inbox.round_trip,
                 ),
                 patience=_AWAY_PATIENCE,
@@ -175,6 +194,7 @@ class Lifecycle:
             worker=self._identity,
             state=self._state,
             phase=self._phase,
+            drained=self._load.drained,
             dataset=self._load.dataset,
         )
         try:
@@ -211,7 +231,7 @@ class Lifecycle:
         return self._offering
 
     async def _prepare(self, phase: int) -> None:
-        if self._state in (WorkerState.RUNNING, WorkerState.STOPPED) or phase < self._phase:
+        if self._state in _PREPARED_OR_OVER or phase < self._phase:
             return
         if self._state is WorkerState.DRAINED and phase == self._phase:
             return
@@ -221,21 +241,40 @@ class Lifecycle:
             self._set_beside(self._keep_fresh(phase))
 
     def _start(self, phase: int) -> None:
-        if self._state is not WorkerState.READY or phase != self._phase:
+        begun = self._phase + 1 if self._state is WorkerState.SENT else self._phase
+        if self._state not in (WorkerState.READY, WorkerState.SENT) or phase != begun:
             return
+        self._passing_on = False
         self._become(WorkerState.RUNNING, phase)
         self._set_beside(self._report())
-        self._load.start(phase, self._drained)
+        self._load.start(phase, lambda: self._drained(phase), self._sent)
 
-    def _drained(self) -> None:
-        if self._state is WorkerState.RUNNING and not self._halted:
-            self._set_beside(None)
-            self._become(WorkerState.DRAINED, self._phase)
-            _LOG.info("phase %d: %s", self._phase, self._state)
+    def _sent(self) -> None:
+        """Be ready for the next phase, and only then say so."""
+        if not self._halted:
+            self._passing_on = True
+            self._set_beside(self._report(), self._pass_on(self._phase))
+
+    async def _pass_on(self, phase: int) -> None:
+        await self._load.prepare(phase + 1)
+        self._become(WorkerState.SENT, phase)
+        _LOG.info("phase %d: %s", phase, self._state)
+        await self._keep_fresh(phase + 1)
+
+    def _drained(self, phase: int) -> None:
+        if self._halted:
+            return
+        if phase < self._phase or self._passing_on:
+            _LOG.info("phase %d: drained", phase)
+            self._become(self._state, self._phase)
+        else:
+            self._set_beside()
+            self._become(WorkerState.DRAINED, phase)
+            _LOG.info("phase %d: %s", phase, self._state)
 
     def _halt(self) -> None:
         self._halted = True
-        self._set_beside(None)
+        self._set_beside()
         self._load.stop()
 
     async def _stop(self) -> None:
@@ -245,15 +284,15 @@ class Lifecycle:
         self._become(WorkerState.STOPPED, self._phase)
 
     def _become(self, state: WorkerState, phase: int) -> None:
-        """Change state, and ask again with the new one."""
+        """Say where this worker is now: ask again, with that."""
         self._state, self._phase = state, phase
         if self._asking is not None:
             self._asking.cancel()
 
-    def _set_beside(self, work: Coroutine[None, None, None] | None) -> None:
-        if self._beside is not None:
-            self._beside.cancel()
-        self._beside = asyncio.create_task(work) if work is not None else None
+    def _set_beside(self, *work: Coroutine[None, None, None]) -> None:
+        for task in self._beside:
+            task.cancel()
+        self._beside = [asyncio.create_task(each) for each in work]
 
     async def _keep_fresh(self, phase: int) -> None:
         """Renew connections while waiting at the gate: servers close idle ones after 5 s."""

@@ -8,6 +8,7 @@ import math
 import ssl
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tare.measure.counts import Count
@@ -45,7 +46,12 @@ _OPEN_LOOP_MOST = 512
 
 
 class Load:
-    """Runs the phases of an assignment one by one, each when it is told to."""
+    """Runs the phases of an assignment, each when it is told to; a seamless one may be unanswered.
+
+    Each phase has a runner and a recorder of its own, so that an answer counts for the phase that
+    asked for it. What is measured of the process itself (lag, pauses, CPU time) is measured once
+    while phases overlap.
+    """
 
     def __init__(self, assignment: Assignment, sizes: TokenSizes | None = None) -> None:
         """Load the dataset, with the token sizes of words if they are known.
@@ -72,8 +78,14 @@ class Load:
             Journal(order.artifacts, assignment.identity) if order.artifacts is not None else None
         )
         self._runner: PhaseRunner | None = None
+        """Of the phase that was started last."""
         self._running = -1
-        self._results: list[PhaseResult] = []
+        self._in_flight: dict[int, PhaseRunner] = {}
+        self._ended: dict[int, PhaseRunner] = {}
+        """Drained, and not summed up yet."""
+        self._on_drained: dict[int, Callable[[], None]] = {}
+        self._opened_until_sent: dict[int, int] = {}
+        self._results: dict[int, PhaseResult] = {}
         self._cpu_seconds = 0.0
         self._cpu_began = 0.0
         self.stopped = False
@@ -106,22 +118,41 @@ class Load:
             else:
                 return
 
-    def start(self, phase: int, on_finished: Callable[[], None]) -> None:
-        """Begin `phase`; `on_finished` is called when its last request has ended."""
+    @property
+    def drained(self) -> int:
+        """Highest phase up to which every request has ended; -1 for none."""
+        return min(self._in_flight, default=self._running + 1) - 1
+
+    def start(
+        self,
+        phase: int,
+        on_drained: Callable[[], None],
+        on_sent: Callable[[], None] | None = None,
+    ) -> None:
+        """Begin `phase`; part of `lifecycle.Carrier`."""
+        runner = self._runner_of(phase, on_sent)
+        if not self._in_flight:
+            self._cpu_began = time.process_time()
+            self._lag.start()
+            self._pauses.start()
+        self._runner, self._running = runner, phase
+        self._in_flight[phase] = runner
+        self._on_drained[phase] = on_drained
+        runner.start()
+
+    def _runner_of(self, phase: int, on_sent: Callable[[], None] | None) -> PhaseRunner:
         order = self._order.phases[phase]
         share = worker_share(order, self._index, self._order.workers)
-
-        def finished() -> None:
-            self._cpu_seconds += time.process_time() - self._cpu_began
-            self._lag.stop()
-            self._pauses.stop()
-            if self._journal is not None:
-                self._journal.flush()
-            self._results.append(runner.result())
-            on_finished()
-
         sessions = self._workload.sessions(order, share)
-        runner = PhaseRunner(
+        opened = self._pool.opened
+
+        def sent() -> None:
+            # What is opened from here on is opened for the next phase.
+            self._opened_until_sent[phase] = self._pool.opened - opened
+            if on_sent is not None:
+                on_sent()
+
+        return PhaseRunner(
             order,
             share,
             arrivals=sessions or arrivals_of(order, share),
@@ -135,27 +166,45 @@ class Load:
                 first_endpoint=self._index,
             ),
             timers=self._timers,
-            on_finished=finished,
+            on_finished=lambda: self._finished(phase),
+            on_sent=sent if order.seamless else None,
             sessions=sessions,
         )
-        self._runner, self._running = runner, phase
-        self._cpu_began = time.process_time()
-        self._lag.start()
-        self._pauses.start()
-        runner.start()
+
+    def _finished(self, phase: int) -> None:
+        """Say of which phases everything has ended with this one."""
+        self._ended[phase] = self._in_flight.pop(phase)
+        if not self._in_flight:
+            self._sum_up()
+        for done in [known for known in self._on_drained if known <= self.drained]:
+            self._on_drained.pop(done)()
+
+    def _sum_up(self) -> None:
+        """Write down what has ended; it takes milliseconds, in which no load is on its way."""
+        self._cpu_seconds += time.process_time() - self._cpu_began
+        self._lag.stop()
+        self._pauses.stop()
+        if self._journal is not None:
+            self._journal.flush()
+        for phase, runner in self._ended.items():
+            result = runner.result()
+            if (opened := self._opened_until_sent.get(phase)) is not None:
+                result = replace(result, connections_opened=opened)
+            self._results[phase] = result
+        self._ended.clear()
 
     def stop(self) -> None:
         """Send nothing more and cancel what is in flight, before this returns."""
         self.stopped = True
-        if self._runner is not None and not self._runner.finished:
+        for runner in list(self._in_flight.values()):
             self._cut_short = True
-            self._runner.stop()
+            runner.stop()
         self._pool.close()
         if self._journal is not None:
             self._journal.close()
 
     def progress(self) -> Progress | None:
-        """Return how far the running phase is; None when none runs."""
+        """Return how far the phase is that was started last; None when it has ended."""
         runner = self._runner
         if runner is None or runner.finished:
             return None
@@ -178,7 +227,7 @@ class Load:
         """Return what was measured so far; no phase is running."""
         return WorkerResult(
             worker=self._assignment.identity,
-            phases=tuple(self._results),
+            phases=tuple(result for _, result in sorted(self._results.items())),
             complete=not self._cut_short and len(self._results) == self.phases,
             event_loop_lag=self._lag.histogram.to_json(),
             cpu_seconds=self._cpu_seconds,

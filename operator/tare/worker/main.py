@@ -1,7 +1,7 @@
 """`python -m tare worker`: sends load, in one process or several, as the operator says.
 
 With `--order FILE` it follows a plan by itself: each phase starts when the one before has drained,
-and the result is printed as JSON.
+or was sent if it is seamless, and the result is printed as JSON.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ async def run_alone(load: Load | Crew) -> int:
         await load.prepare(phase)
         if load.stopped:
             break
-        drained = asyncio.Event()
-        load.start(phase, drained.set)
-        await drained.wait()
+        over = asyncio.Event()
+        load.start(phase, over.set, over.set)
+        await over.wait()
     result = await load.collect()
     load.stop()
     sys.stdout.buffer.write(encode(result) + b"\n")

@@ -48,6 +48,8 @@ class Report:
 
     state: WorkerState
     phase: int = -1
+    drained: int = -1
+    """Highest phase up to which every request of this process has ended."""
     began_at: int = 0
     """When it started `phase`, in nanoseconds of the machine's monotonic clock."""
     dataset: Mapping[str, Any] = field(default_factory=dict)
@@ -103,55 +105,76 @@ async def follow(sock: socket.socket, assignment: Assignment) -> None:
 
 
 class _Follower:
+    """What a process does and says; `sent` comes before it is asked for the next connections."""
+
     def __init__(self, channel: Channel, load: Load) -> None:
         self._channel = channel
         self._load = load
-        self._task: asyncio.Task[None] | None = None
-        """Preparing, or reporting how far the phase is."""
+        self._state = WorkerState.WAITING
+        self._phase = -1
+        self._preparing: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
+        """How far the phase is that was started last."""
 
     def obey(self, command: Command) -> None:
         match command.do:
             case CommandKind.PREPARE:
-                self._set_task(asyncio.create_task(self._prepare(command.phase)))
+                self._cancel(self._preparing)
+                self._preparing = asyncio.create_task(self._prepare(command.phase))
             case CommandKind.START:
                 self._start(command.phase)
             case CommandKind.FINISH | CommandKind.STOP:
                 self.rest()
-                self._say(WorkerState.STOPPED, result=self._load.result())
+                self._become(WorkerState.STOPPED, -1, result=self._load.result())
             case CommandKind.IDLE:
                 pass
 
     def rest(self) -> None:
-        self._set_task(None)
+        self._cancel(self._preparing)
+        self._cancel(self._reporting)
         self._load.stop()
 
     async def _prepare(self, phase: int) -> None:
         await self._load.prepare(phase)
-        self._say(WorkerState.READY, phase)
+        self._become(WorkerState.READY, phase)
 
     def _start(self, phase: int) -> None:
-        self._set_task(asyncio.create_task(self._report(phase)))
+        self._cancel(self._preparing)
+        self._cancel(self._reporting)
+        self._reporting = asyncio.create_task(self._report())
+        self._state, self._phase = WorkerState.RUNNING, phase
         began_at = monotonic_ns()
-        self._load.start(phase, lambda: self._drained(phase))
-        self._say(WorkerState.RUNNING, phase, began_at=began_at)
+        self._load.start(
+            phase,
+            lambda: self._drained(phase),
+            lambda: self._become(WorkerState.SENT, phase),
+        )
+        self._say(began_at=began_at)
 
     def _drained(self, phase: int) -> None:
-        self._set_task(None)
-        self._say(WorkerState.DRAINED, phase)
+        if phase == self._phase and self._state is WorkerState.RUNNING:
+            self._cancel(self._reporting)
+            self._state = WorkerState.DRAINED
+        self._say()
 
-    async def _report(self, phase: int) -> None:
+    async def _report(self) -> None:
         while True:
             await asyncio.sleep(_PROGRESS_PERIOD)
             if (progress := self._load.progress()) is not None:
-                self._say(WorkerState.RUNNING, phase, progress=progress)
+                self._say(progress=progress)
 
-    def _say(self, state: WorkerState, phase: int = -1, **more: Any) -> None:
-        self._channel.send(Report(state=state, phase=phase, **more))
+    def _become(self, state: WorkerState, phase: int, **more: Any) -> None:
+        self._state, self._phase = state, phase
+        self._say(**more)
 
-    def _set_task(self, task: asyncio.Task[None] | None) -> None:
-        if self._task is not None:
-            self._task.cancel()
-        self._task = task
+    def _say(self, **more: Any) -> None:
+        report = Report(state=self._state, phase=self._phase, drained=self._load.drained, **more)
+        self._channel.send(report)
+
+    @staticmethod
+    def _cancel(task: asyncio.Task[None] | None) -> None:
+        if task is not None:
+            task.cancel()
 
 
 def _live(sock: socket.socket, assignment: Assignment) -> None:

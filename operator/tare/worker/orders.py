@@ -134,6 +134,11 @@ def _bases(order: WorkOrder) -> tuple[BaseUrl, ...]:
     for index, phase in enumerate(order.phases):
         if (problem := _phase_problem(phase)) is not None:
             raise OrderError(f"WorkOrder.phases[{index}] ({phase.name}): {problem}")
+    if order.phases[-1].seamless:
+        raise OrderError(
+            f"WorkOrder.phases[{len(order.phases) - 1}] ({order.phases[-1].name}): seamless leads "
+            "to a next phase, and there is none"
+        )
     return tuple(parse_base_url(url) for url in order.target.urls)
 
 

@@ -7,6 +7,7 @@ of stopping are tested without a network and without waiting.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from tare.plan.schedule import is_cancelled
@@ -79,6 +80,7 @@ class PhaseRunner:
         sender: Sender,
         timers: Timers,
         on_finished: Callable[[], None],
+        on_sent: Callable[[], None] | None = None,
         sessions: Sessions | None = None,
     ) -> None:
         self._order = order
@@ -89,6 +91,7 @@ class PhaseRunner:
         self._sender = sender
         self._timers = timers
         self._on_finished = on_finished
+        self._on_sent = on_sent
         self._request_timeout = round(target.request_timeout * _SECOND)
         # An answer in one piece brings no token before its end.
         idle = target.idle_timeout if target.streaming else target.request_timeout
@@ -102,6 +105,7 @@ class PhaseRunner:
         self._owned = share.requests if order.rate is not None else None
         if sessions is not None:
             self._owned = sessions.planned
+        self._cancels = order.cancel_share > 0
         self._calls: dict[Call, None] = {}
         self._pending: set[Timer] = set()
         self._send_timer: Timer | None = None
@@ -158,20 +162,22 @@ class PhaseRunner:
     def result(self) -> PhaseResult:
         """Return what was measured; the phase has finished."""
         assert self.finished
-        return self._recorder.result(
+        result = self._recorder.result(
             finished=self._finished,
             connections_opened=self._sender.connections_opened - self._opened_before,
         )
+        return replace(result, seamless=self._order.seamless)
 
     def _pump(self) -> None:
         """Send everything that is due, then arrange for the next one."""
+        arrivals = self._arrivals
         while self._sending:
-            if self._arrivals.exhausted:
+            if arrivals.exhausted:
                 if self._ends_by_requests:
                     self._end_sending()
                 return
             elapsed = self._timers.now() - self._began
-            due = self._arrivals.next_due(elapsed, len(self._calls))
+            due = arrivals.next_due(elapsed, len(self._calls))
             if due is None:
                 self._blocked = True
                 return
@@ -185,7 +191,7 @@ class PhaseRunner:
         self._recorder.issue(elapsed - max(due, self._freed))
         call = self._sender.send(number, self._began + due, self._ended)
         self._calls[call] = None
-        if is_cancelled(self._order, number):
+        if self._cancels and is_cancelled(self._order, number):
             self._later(self._order.cancel_after, lambda: self._cancel(call))
 
     def _cancel(self, call: Call) -> None:
@@ -231,6 +237,11 @@ class PhaseRunner:
         self._sending = False
         if self._owned is not None:
             self._recorder.leave(self._owned)
+        if self._order.seamless:
+            # The window of the next phase begins: the two must not overlap.
+            self._recorder.cut(self._timers.now())
+        if self._on_sent is not None:
+            self._on_sent()
         if self._calls:
             self._later(self._order.grace, self._grace_over)
         else:

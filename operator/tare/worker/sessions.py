@@ -66,6 +66,8 @@ class Sessions:
         self._next = next(self._numbers, None)
         self._open = 0
         """Sessions begun and not ended."""
+        self._with_turns = 0
+        """Those of them that have a turn still to be sent."""
         self._paused: deque[_Session] = deque()
         """Sessions with a turn to send; in the order of their moments, since all pauses are one."""
         self._going_on = False
@@ -77,8 +79,8 @@ class Sessions:
 
     @property
     def exhausted(self) -> bool:
-        """Part of `Arrivals`."""
-        return self._next is None and not self._open
+        """Part of `Arrivals`: the last turn of the last session was sent."""
+        return self._next is None and not self._with_turns
 
     def next_due(self, elapsed: int, in_flight: int) -> int | None:  # noqa: ARG002 - Arrivals
         """Part of `Arrivals`: a turn whose pause is over goes before a new session."""
@@ -93,6 +95,7 @@ class Sessions:
     def take(self) -> int:
         """Part of `Arrivals`."""
         session = self._take()
+        self._with_turns -= session.turn + 1 == session.turns
         number = self._plan.first_number(session.number) + session.turn
         self._answering[number] = session
         return number
@@ -116,8 +119,10 @@ class Sessions:
         """Take in the end of a request: its session goes on after the pause, or is over."""
         session = self._answering.pop(record.number)
         session.turn += 1
-        if record.status is not Status.OK or session.turn == session.turns:
+        was_last = session.turn == session.turns
+        if was_last or record.status is not Status.OK:
             self._open -= 1
+            self._with_turns -= not was_last
             return
         session.messages.append({"role": "assistant", "content": "".join(session.answer)})
         session.due = elapsed + self._delay
@@ -142,6 +147,7 @@ class Sessions:
         assert number is not None
         self._next = next(self._numbers, None)
         self._open += 1
+        self._with_turns += 1
         entry = number % self._dataset.entries
         return _Session(number=number, entry=entry, turns=self._plan.turns(number))
 

@@ -45,6 +45,7 @@ ACCEPTED = (
             f"{ENDPOINT}.resetKvCache": {"path": "/reset_prefix_cache"},
         },
     ),
+    Variation(name="metrics at a path", change={f"{ENDPOINT}.metricsPath": "/prometheus/metrics"}),
     Variation(
         name="reset with a query",
         change={f"{ENDPOINT}.resetKvCache": {"path": "/reset_prefix_cache?reset_external=true"}},
@@ -150,6 +151,10 @@ ACCEPTED = (
         name="one prompt length of many", change={"spec.dataset.prompts.isl": {"values": [8, 9]}}
     ),
     Variation(name="fractional rate", change={f"{PHASE}.rate": 0.5}),
+    Variation(
+        name="seamless warm-up after a reset at the start",
+        change={"spec.phases[0].seamless": True},
+    ),
     Variation(name="random gaps", change={f"{PHASE}.type": "poisson"}),
     Variation(
         name="bursty gaps that ramp up",

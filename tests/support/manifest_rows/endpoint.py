@@ -43,6 +43,20 @@ TARGET = (
         "exactly one of service, url and urls",
     ),
     row(
+        "metrics at another host",
+        {f"{ENDPOINT}.metricsPath": "http://other/metrics"},
+        _SCHEMA,
+        f"{ENDPOINT}.metricsPath",
+        "start it with one '/'",
+    ),
+    row(
+        "metrics path that holds a URL",
+        {f"{ENDPOINT}.metricsPath": "/metrics?of=http://other"},
+        _OPERATOR,
+        f"{ENDPOINT}.metricsPath",
+        "leave out '://'",
+    ),
+    row(
         "TLS settings of a plain URL",
         {
             f"{ENDPOINT}.service": DELETE,

@@ -66,6 +66,24 @@ LOAD = (
         "kind: profiling",
     ),
     row(
+        "seamless phase that nothing follows",
+        {f"{PHASE}.seamless": True},
+        _CEL,
+        "spec.phases",
+        "the last phase is seamless",
+    ),
+    row(
+        "seamless phase before a reset",
+        {
+            "spec.phases[0].seamless": True,
+            "spec.endpoint.resetKvCache": {"at": "BeforeProfiling"},
+        },
+        _OPERATOR,
+        "spec.phases",
+        "leaves its last answers in flight",
+        "at: CellStart",
+    ),
+    row(
         "two phases of one name",
         {f"{PHASE}.name": "warmup", "spec.sweep": DELETE},
         _CEL,

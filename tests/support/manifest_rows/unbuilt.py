@@ -31,7 +31,6 @@ UNBUILT = (
         )
         for kind in ("fixedSchedule", "agenticReplay")
     ),
-    _unbuilt("seamless phase", {f"{PHASE}.seamless": True}, f"{PHASE}.seamless"),
     _unbuilt("search", {"spec.sweep": {"search": {"path": "x"}}}, "spec.sweep.search", "grid"),
     _unbuilt(
         "pause between trials", {"spec.sweep.coolDownSeconds": 5}, "spec.sweep.coolDownSeconds"

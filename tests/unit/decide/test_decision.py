@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.happenings import HAPPENINGS
 from support.world import REPLICAS, World, manifest, report
 from tare.api.reasons import CellState, Reason, RunPhase
 from tare.decide.children import TrialKey
@@ -15,9 +14,6 @@ from tare.decide.closing import STOP_PATIENCE
 from tare.decide.facts import OpKind, ResetResult
 from tare.measure.hooks import HookKind, PreflightReport, Replicas
 from tare.measure.messages import WorkerState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 REFUSED = ResetResult(
     replicas=Replicas(ready=REPLICAS),
@@ -274,21 +270,6 @@ def test_an_edited_spec_is_told_and_does_not_change_the_run() -> None:
     world.settle()
     assert condition(world, "SpecChangeIgnored")["status"] == "True"
     assert "goals" not in world.status["cells"][0]
-
-
-HAPPENINGS: dict[str, Callable[[World], object]] = {
-    "pass": World.step,
-    "operations end": World.finish_ops,
-    "workers move": World.move_workers,
-    "operator crashes": World.crash,
-    "operator crashes before the answer": World.crash_in_operations,
-    "worker dies": World.lose_worker,
-    "somebody deletes the Job": World.delete_job,
-    "cancelled": lambda world: world.patch_spec(cancel=True),
-    "suspended": lambda world: world.patch_spec(suspend=True),
-    "resumed": lambda world: world.patch_spec(suspend=False),
-    "deleted": World.delete,
-}
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])

@@ -47,7 +47,7 @@ def test_an_attempt_is_stored_whole() -> None:
         faults=1,
         replicas=(Replica(uid="u", name="n", origin="http://10.0.0.1:8000"),),
         reset=ResetMark(state=ResetState.CONFIRMED, message="m"),
-        profiler=ProfilerMark(state=ProfilerState.RUNNING, phase=1, message="m"),
+        profiler=ProfilerMark(state=ProfilerState.RUNNING, phase=1, last=1, message="m"),
         verdict=Verdict(
             state=CellState.FAILED, reason=Reason.WORKER_LOST, message="m", at=3.5, fatal=True
         ),

@@ -67,6 +67,7 @@ ATTEMPTS = st.builds(
         ProfilerMark,
         state=st.sampled_from(ProfilerState),
         phase=st.integers(min_value=0, max_value=15),
+        last=st.integers(min_value=0, max_value=15),
         message=MESSAGES,
         started=st.none() | SECONDS,
     ),
@@ -109,7 +110,7 @@ def test_b105_a_hooks_report_over_many_replicas_is_cut_to_what_the_crd_takes() -
         key=TrialKey(0, 0, 1),
         started=NOW,
         reset=ResetMark(state=ResetState.UNVERIFIED, message=huge),
-        profiler=ProfilerMark(state=ProfilerState.STOP_FAILED, phase=1, message=huge),
+        profiler=ProfilerMark(state=ProfilerState.STOP_FAILED, phase=1, last=1, message=huge),
         verdict=Verdict(state=CellState.FAILED, reason=Reason.RESET_REFUSED, message=huge, at=NOW),
     )
     assert_kept({"current": attempt.to_json()})

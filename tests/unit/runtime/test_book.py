@@ -20,7 +20,7 @@ from tare.runtime.book import (
 )
 
 WAITING, READY, RUNNING = WorkerState.WAITING, WorkerState.READY, WorkerState.RUNNING
-DRAINED, STOPPED = WorkerState.DRAINED, WorkerState.STOPPED
+SENT, DRAINED, STOPPED = WorkerState.SENT, WorkerState.DRAINED, WorkerState.STOPPED
 IDLE = Command(do=CommandKind.IDLE)
 PREPARE_0, START_0 = (
     Command(do=CommandKind.PREPARE, phase=0),
@@ -77,6 +77,7 @@ PLACES = [
     (WAITING, -1),
     (READY, 0),
     (RUNNING, 0),
+    (SENT, 0),
     (DRAINED, 0),
     (READY, 1),
     (RUNNING, 1),
@@ -87,7 +88,7 @@ FOLLOWED = {
     "prepare 0": (PREPARE_0, {(WAITING, -1)}),
     "prepare 1": (PREPARE_1, {(WAITING, -1), (READY, 0), (DRAINED, 0)}),
     "start 0": (START_0, {(READY, 0)}),
-    "start 1": (Command(do=CommandKind.START, phase=1), {(READY, 1)}),
+    "start 1": (Command(do=CommandKind.START, phase=1), {(READY, 1), (SENT, 0)}),
     "finish": (FINISH, {(DRAINED, 0), (DRAINED, 1)}),
     "stop": (STOP, set(PLACES) - {(STOPPED, 1)}),
     "idle": (IDLE, set()),

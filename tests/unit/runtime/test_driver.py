@@ -124,7 +124,7 @@ async def test_a_restart_while_a_profiler_starts_is_remembered_until_it_is_writt
         spawned=1.0,
         replicas=REPLICAS,
         reset=ResetMark(state=ResetState.CONFIRMED),
-        profiler=ProfilerMark(state=ProfilerState.STARTING, phase=1),
+        profiler=ProfilerMark(state=ProfilerState.STARTING, phase=1, last=1),
     )
     cluster = StoredRun(stored(current=attempt.to_json(), startTime="2026-01-01T00:00:00Z"))
     driver = driver_of(cluster)

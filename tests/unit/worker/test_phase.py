@@ -61,6 +61,7 @@ class _Bench:
         self.open: list[_Call] = []
         self.peak = 0
         self.finished = 0
+        self.sent_all = 0
         self.connections_opened = 0
         self._answer_after = answer_after
         self._began = self.timers.now()
@@ -81,6 +82,7 @@ class _Bench:
             sender=self,
             timers=self.timers,
             on_finished=self._on_finished,
+            on_sent=self._on_sent,
         )
         self.runner.start()
 
@@ -103,6 +105,9 @@ class _Bench:
     def result(self) -> PhaseResult:
         return self.runner.result()
 
+    def _on_sent(self) -> None:
+        self.sent_all += 1
+
     def _on_finished(self) -> None:
         self.finished += 1
 
@@ -124,6 +129,28 @@ def test_a_closed_loop_keeps_its_slots_full_and_ends_with_its_last_request() -> 
     assert result.seconds == pytest.approx(0.3)
     assert result.drain_seconds == 0
     assert result.counts[Count.ISSUED] == result.counts[Count.OK_IN_WINDOW] == 7
+
+
+def test_the_window_of_a_seamless_phase_ends_with_its_last_send() -> None:
+    """The next phase begins then; what is answered later is counted, and in no rate."""
+    bench = _Bench(_closed(concurrency=3, requests=7, seamless=True), answer_after=0.1)
+    bench.timers.advance(0.19)
+    assert (bench.sent_all, bench.finished) == (0, 0)
+    bench.timers.advance(0.02)
+    assert (bench.sent_all, bench.finished) == (1, 0)
+    bench.timers.advance(1)
+    assert (bench.sent_all, bench.finished) == (1, 1)
+    result = bench.result
+    assert result.seamless
+    assert result.seconds == pytest.approx(0.2)
+    assert result.drain_seconds == pytest.approx(0.1)
+    assert (result.counts[Count.OK], result.counts[Count.OK_IN_WINDOW]) == (7, 6)
+
+
+def test_a_phase_that_is_stopped_was_not_sent() -> None:
+    bench = _Bench(_closed(concurrency=3, requests=7, seamless=True))
+    bench.runner.stop()
+    assert (bench.sent_all, bench.finished) == (0, 1)
 
 
 def test_b57_what_is_due_in_the_duration_is_sent_and_awaited() -> None:

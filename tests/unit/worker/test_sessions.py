@@ -81,12 +81,18 @@ def test_a_slot_goes_to_the_next_session_after_the_last_turn() -> None:
     for number in (2, 4):
         driven.end(number, 3)
     assert driven.pump(3) == [3, 5]
-    exhausted = []
-    for number in (3, 5):
-        driven.end(number, 4)
-        exhausted.append(driven.sessions.exhausted)
-    assert exhausted == [False, True]
     assert driven.sessions.planned == 6
+
+
+def test_everything_is_sent_with_the_last_turn_of_the_last_session() -> None:
+    driven = Driven(sessions=2, delay=0.0)
+    exhausted = []
+    for ended, sent in ((None, [0, 2]), (0, [1]), (2, [3]), (1, []), (3, [])):
+        if ended is not None:
+            driven.end(ended, 1)
+        assert driven.pump(1) == sent
+        exhausted.append(driven.sessions.exhausted)
+    assert exhausted == [False, False, True, True, True]
 
 
 def test_a_session_ends_with_a_turn_that_failed() -> None:
@@ -94,6 +100,11 @@ def test_a_session_ends_with_a_turn_that_failed() -> None:
     driven.pump(0)
     driven.end(0, 1, Status.ERROR)
     assert driven.pump(1) == [4]
+    exhausted = [driven.sessions.exhausted]
+    for number in (2, 4):
+        driven.end(number, 2, Status.ERROR)
+        exhausted.append(driven.sessions.exhausted)
+    assert exhausted == [False, False, True]
 
 
 def test_a_ramp_opens_one_session_after_the_other() -> None:
