@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from support.bed import QUICK, Bed, Server, condition, manifest, told
 from tare.kube.port import CONFIG_MAP, RUN, Document
 from tare.manifests.metadata import Owner
+from tare.measure.cache import CacheWord
 from tare.results.store import ResultStore
 
 if TYPE_CHECKING:
@@ -98,10 +99,31 @@ async def test_b88_repeats_with_a_reset_each_begin_as_cold_as_the_first(bed: Bed
     document["spec"]["phases"] = document["spec"]["phases"][1:]
     await bed.submit(namespace, document)
     status = await bed.finished(namespace, seconds=90)
-    assert condition(status, "CacheAsPlanned") == "True"
+    assert told(status, "CacheAsPlanned")["reason"] == "AsPlanned"
     assert (await server.counters())["resets"] == 3
     cached = [entry["cached_tokens"] for entry in await log([server])]
     assert cached == [0] * 3 * REQUESTS
+
+
+async def test_b88_repeats_without_a_reset_find_what_the_first_left_and_are_told(
+    bed: Bed,
+) -> None:
+    namespace = await bed.namespace()
+    (server,) = await bed.servers(namespace, *QUICK, replicas=1)
+    document = run_of("none", trials={"count": 3})
+    document["spec"]["phases"] = document["spec"]["phases"][1:]
+    run = await bed.submit(namespace, document)
+    status = await bed.finished(namespace, seconds=90)
+    cached = [entry["cached_tokens"] for entry in await log([server])]
+    assert cached == [0] * REQUESTS + [64] * 2 * REQUESTS
+    found = told(status, "CacheAsPlanned")
+    assert (found["status"], found["reason"]) == ("False", "WarmCache")
+    assert "cell 0: trials 1, 2: phase profiling: 512 of " in found["message"]
+    (cell,) = status["cells"]
+    assert cell["cache"] == "WarmCache"
+    caches = sorted((t.record.trial, t.record.cache) for t in await trials_of(bed, run))
+    words = [cache.verdict for _, cache in caches if cache is not None]
+    assert words == [CacheWord.AS_PLANNED, CacheWord.CONTAMINATED, CacheWord.CONTAMINATED]
 
 
 async def test_b88_repeats_without_a_reset_are_apart_when_trajectories_are_marked(bed: Bed) -> None:

@@ -44,7 +44,7 @@ async def test_a_reset_before_profiling_takes_out_what_the_warm_up_left(bed: Bed
     run = await bed.submit(namespace, with_hooks(resetKvCache={"at": "Both"}, serverProfiler=True))
     status = await bed.finished(namespace)
     assert status["phase"] == "Succeeded"
-    assert told(status, "CacheAsPlanned")["reason"] == "AsAsked"
+    assert told(status, "CacheAsPlanned")["reason"] == "AsPlanned"
     trial = await trial_of(bed, run)
     assert (trial.record.reset, trial.record.reset_before_profiling) == ("Proven", "Proven")
     assert trial.record.summary is not None

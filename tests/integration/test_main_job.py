@@ -8,6 +8,9 @@ from tare.manifests.metadata import Owner
 from tare.measure.servers import ServerCount
 from tare.results.store import ResultStore
 
+ISOLATED = "warmup_isolation_first_turn"
+"""On two replicas nobody can say which of them has what the warm-up sent."""
+
 
 def owner_of(run: Document) -> Owner:
     metadata = run["metadata"]
@@ -17,6 +20,7 @@ def owner_of(run: Document) -> Owner:
 def sweep_manifest() -> Document:
     document = manifest(
         sweep={"grid": {"phases.profiling.concurrency": [2, 4], "dataset.prompts.isl": [32, 96]}},
+        dataset={"prompts": {"isl": 64, "osl": 4, "cacheBust": {"target": ISOLATED}}, "seed": 1},
         trials={"count": 2, "order": "Interleaved"},
         goals=[{"metric": "error_rate", "max": "0%"}],
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tare.api.reasons import Reason
 from tare.manifests.metadata import Owner
 from tare.measure.histogram import Histogram
 from tare.measure.hooks import CallOutcome, HookKind
@@ -85,6 +86,8 @@ async def test_every_reset_is_answered_by_both_servers_and_empties_both(
         assert {row.replica for row in resets} == {url.rstrip("/") for url in URLS}
         assert {row.outcome for row in resets} == {CallOutcome.CONFIRMED}
         assert first_cached(trial) == 0
+        assert trial.record.cache is not None
+        assert trial.record.cache.reason is Reason.AS_PLANNED
 
 
 async def test_without_the_reset_the_second_cell_finds_the_prompts_of_the_first(bed: Bed) -> None:
@@ -92,6 +95,8 @@ async def test_without_the_reset_the_second_cell_finds_the_prompts_of_the_first(
     warm = first_cached(trials[1])
     assert warm is not None
     assert warm > 0
+    reasons = [trial.record.cache.reason if trial.record.cache else None for trial in trials]
+    assert reasons[1] is Reason.WARM_CACHE
 
 
 async def test_token_counts_equal_the_servers_own(trials: list[TrialDocument]) -> None:

@@ -1,12 +1,13 @@
-"""The published model of chapters 5 and 6: its sessions and its engine."""
+"""The published models of chapters 4 to 6: their sessions, server and engine."""
 
 from __future__ import annotations
 
 from tare.sim.core.agents import Agents
 from tare.sim.core.areas import average
 from tare.sim.core.steps import Limits
+from tare.sim.core.turns import Server
 
-__all__ = ["AGENTS", "LIMITS", "averaged"]
+__all__ = ["AGENTS", "CHAPTER_4", "LIMITS", "averaged"]
 
 AGENTS = Agents(
     rate=0.5,
@@ -28,4 +29,6 @@ LIMITS = Limits(
     beta=2e-9,
     jump=True,
 )
+CHAPTER_4 = Server(capacity=60_000.0, block=0.0, prompt=2e-5, output=2e-4)
+"""Exact holds, and whole prefixes are evicted."""
 averaged = average

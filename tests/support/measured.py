@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tare.api.reasons import Reason
+from tare.measure.cache import CacheVerdict, CacheWord
 from tare.measure.histogram import Histogram
 from tare.measure.messages import Identity, PhaseResult, WorkerResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MS", "histogram", "phase_result", "worker_result"]
+__all__ = ["MS", "cache_verdict", "histogram", "phase_result", "worker_result"]
 
 MS = 1_000_000
 """Nanoseconds in a millisecond."""
@@ -36,6 +38,18 @@ def phase_result(**fields: Any) -> PhaseResult:
         **fields,
     }
     return PhaseResult(**document)
+
+
+def cache_verdict(
+    reason: Reason = Reason.AS_PLANNED, message: str = "as it should be"
+) -> CacheVerdict:
+    """The verdict on a trial's cache that has this reason."""
+    word = {
+        Reason.AS_PLANNED: CacheWord.AS_PLANNED,
+        Reason.CONTAMINATED: CacheWord.CONTAMINATED,
+        Reason.WARM_CACHE: CacheWord.CONTAMINATED,
+    }.get(reason, CacheWord.UNVERIFIED)
+    return CacheVerdict(verdict=word, reason=reason, message=message)
 
 
 def worker_result(*phases: PhaseResult, index: int = 0, **fields: Any) -> WorkerResult:

@@ -14,6 +14,7 @@ from tare.api.fields import (
     DnsName,
     FreeForm,
     HeaderName,
+    HookPath,
     Line,
     Model,
     Rule,
@@ -27,6 +28,7 @@ from tare.api.hooks import (
     ResetSetting,
     Server,
     ServerProfiler,
+    path_rule,
     resolve_profiler,
     resolve_reset,
 )
@@ -258,6 +260,7 @@ class Endpoint(Model):
             + ", ".join(_CLIENT_BODY)
             + "; remove them, and set lengths in dataset.prompts",
         ),
+        path_rule("metricsPath", "metrics_path"),
         *(
             Rule(field="resetKvCache", holds=partial(_can_reset, server), message=advice)
             for server, advice in _NO_RESET.items()
@@ -340,6 +343,9 @@ class Endpoint(Model):
     """Service: through its address, as clients do. Endpoints: to each ready pod in turn."""
     reset_kv_cache: ResetSetting = False
     """Empty the KV cache of every replica before each cell: false, true or an object."""
+    metrics_path: HookPath | None = None
+    """Path of the servers' Prometheus metrics; unset: /metrics, for TensorRT-LLM
+    /prometheus/metrics."""
     server_profiler: ProfilerSetting = False
     """Run the server's profiler around profiling phases: false, true or an object."""
 

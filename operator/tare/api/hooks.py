@@ -40,6 +40,7 @@ __all__ = [
     "Server",
     "ServerProfiler",
     "ServerProfilerOptions",
+    "path_rule",
     "resolve_profiler",
     "resolve_reset",
 ]
@@ -55,7 +56,7 @@ def _stays_on_host(path: str | None) -> bool:
     return path is None or "://" not in path
 
 
-def _path_rule(field: str, attribute: str) -> Rule:
+def path_rule(field: str, attribute: str) -> Rule:
     """Refuse `://`, which the pattern cannot: RE2 has no look-ahead."""
     return Rule(
         field=field,
@@ -128,7 +129,7 @@ class HookTarget(Model):
 class ResetKvCacheOptions(Model):
     """How to empty the server's KV cache before a cell."""
 
-    RULES = (_path_rule("path", "path"),)
+    RULES = (path_rule("path", "path"),)
 
     path: HookPath | None = None
     """Path to POST to; unset: /flush_cache for SGLang, /reset_prefix_cache for others."""
@@ -150,8 +151,8 @@ class ServerProfilerOptions(Model):
     """How to start and stop the server's profiler around profiling phases."""
 
     RULES = (
-        _path_rule("startPath", "start_path"),
-        _path_rule("stopPath", "stop_path"),
+        path_rule("startPath", "start_path"),
+        path_rule("stopPath", "stop_path"),
     )
 
     start_path: HookPath | None = None

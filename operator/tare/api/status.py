@@ -145,6 +145,8 @@ class CellRow(StatusModel):
     """Trials that were measured."""
     metrics: Headlines | None = None
     """Its numbers; all of them are in the results."""
+    cache: Annotated[str, StringConstraints(max_length=64)] | None = None
+    """AsPlanned, or what is wrong with, or not known of, the cached tokens of a trial."""
     goals: GoalsVerdict | None = None
     """Whether it meets the goals."""
 
@@ -182,7 +184,9 @@ class ProfilerMark(StatusModel):
     state: Annotated[str, StringConstraints(max_length=32)]
     """Starting, Running, Stopped or StopFailed."""
     phase: int
-    """Index of the profiling phase that it covers."""
+    """Index of the first profiling phase that it covers."""
+    last_phase: int | None = None
+    """Index of the last one; another than the first where seamless phases overlap."""
     message: Text | None = None
     """Which replica said what."""
     started_at: float | None = None

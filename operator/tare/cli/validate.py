@@ -16,7 +16,7 @@ from tare.cli.manifests import ManifestError, read_documents
 from tare.decide.acceptance import Accepted, accept, warnings_of
 from tare.net.allowlist import AllowList
 
-__all__ = ["command"]
+__all__ = ["command", "runs_in"]
 
 
 @click.command("validate")
@@ -36,7 +36,7 @@ def command(ctx: click.Context, files: tuple[str, ...]) -> None:
 def _check(source: str) -> bool:
     """Check one file; True when there is a run in it and all of them are valid."""
     try:
-        runs = list(_runs(source))
+        runs = list(runs_in(source))
     except ManifestError as error:
         click.echo(str(error), err=True)
         return False
@@ -49,7 +49,7 @@ def _check(source: str) -> bool:
     return all(reports)
 
 
-def _runs(source: str) -> Iterator[Any]:
+def runs_in(source: str) -> Iterator[Any]:
     """Yield what is, or was meant to be, a BenchmarkRun."""
     for document in read_documents(source):
         if not isinstance(document, Mapping):

@@ -45,7 +45,8 @@ def _conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
     known = {c["type"]: c["status"] for c in before.get("conditions") or ()}
     for condition in after.get("conditions") or ():
         kind, status = condition["type"], condition["status"]
-        if kind not in _TOLD or status == "Unknown" or known.get(kind) == status:
+        doubted = status == "Unknown" and kind != ConditionType.CACHE_AS_PLANNED
+        if kind not in _TOLD or doubted or known.get(kind) == status:
             continue
         bad = status == ("True" if kind in _GOOD_WHEN_FALSE else "False")
         if kind == ConditionType.FINISHED:

@@ -8,20 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tare.api.reasons import CellState, Reason
 from tare.decide.attempt import ResetState, weakest
-from tare.decide.stretches import begins_profiling
+from tare.measure.cache import CacheWord
 from tare.measure.cell import CellSummary, aggregate
 from tare.measure.goals import Goal, GoalVerdict, JudgedCell, RunVerdict, judge, judge_run
 
 if TYPE_CHECKING:
     from tare.api.spec import BenchmarkRunSpec
     from tare.decide.records import Cell, TrialRecord
-    from tare.measure.messages import PhaseResult
 
-__all__ = ["CellOutcome", "cache_state", "goals_of", "judge_outcomes", "outcome_of"]
+__all__ = [
+    "CellOutcome",
+    "cache_state",
+    "goals_of",
+    "judge_outcomes",
+    "outcome_of",
+    "weakest_cache",
+]
+
+_WORST_FIRST: Final = (
+    Reason.RESET_INCOMPLETE,
+    Reason.CONTAMINATED,
+    Reason.WARM_CACHE,
+    Reason.SERVER_RESTARTED,
+    Reason.COLDER_THAN_PLANNED,
+    Reason.UNVERIFIED,
+    Reason.NOT_REPORTED,
+    Reason.NOT_DECIDABLE,
+    Reason.AS_PLANNED,
+)
+_SILENT: Final = "the server did not confirm that the cache was empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +58,9 @@ class CellOutcome:
     reset: str = ResetState.OFF
     """What the servers said of the reset: the weakest of its trials."""
     cache: Reason | None = None
-    """`AsAsked`, `WarmCache`, `ResetIncomplete` or `Unverified`; None without a reset."""
-    reset_message: str = ""
-    """Why a reset is doubted, in the trial where it is doubted most."""
+    """`AsPlanned`, or what is wrong with, or not known of, the cache of its worst trial."""
+    cache_message: str = ""
+    """The same for people, with the numbers and the trials."""
     summary: CellSummary | None = None
     goals: tuple[GoalVerdict, ...] = ()
     profiler_failed: bool = False
@@ -67,7 +86,7 @@ def outcome_of(cell: Cell, records: Sequence[TrialRecord], goals: Sequence[Goal]
     trials = [r.summary for r in records if r.summary is not None and r is not lost]
     whole = lost is None and len(trials) == cell.spec.trials.count
     summary = aggregate(trials) if whole else None
-    states = [cache_state(record) for record in records]
+    cache = weakest_cache([cache_state(record) for record in records])
     return CellOutcome(
         index=cell.index,
         name=cell.name,
@@ -77,8 +96,8 @@ def outcome_of(cell: Cell, records: Sequence[TrialRecord], goals: Sequence[Goal]
         reason=lost.reason if lost else None,
         message=lost.message if lost else "",
         reset=weakest(_reset_of(record) for record in records),
-        reset_message=_doubt_of(records),
-        cache=_weakest_cache(states),
+        cache=cache,
+        cache_message=_said_of_cache(records, cache),
         summary=summary,
         goals=judge(goals, summary) if summary else (),
         profiler_failed=any(record.profiler_failed for record in records),
@@ -93,35 +112,21 @@ def judge_outcomes(goals: Sequence[Goal], outcomes: Sequence[CellOutcome]) -> Ru
 
 
 def cache_state(record: TrialRecord) -> Reason | None:
-    """Whether a trial had the empty cache that its resets promised.
+    """What is to be said of the cache of a trial; None when it was not measured.
 
-    The first request after a reset tells: when that was confirmed and worked, it finds no cached
-    token. It is the first of the trial, of profiling, or both, as `resetKvCache.at` asks. A server
-    that does not report cached tokens leaves it unverified.
+    Its plan's verdict counts most, since that is about the load itself. A reset whose outcome is
+    not known casts doubt on a trial that looks as planned.
     """
-    phases = record.summary.phases if record.summary is not None else ()
-    kinds = [phase.kind for phase in phases]
-    after = [(record.reset, phase) for phase in phases[:1]]
-    after += [
-        (record.reset_before_profiling, phase)
-        for number, phase in enumerate(phases)
-        if begins_profiling(kinds, number)
-    ]
-    return _weakest_cache(
-        [_found(state, phase) for state, phase in after if state != ResetState.OFF]
-    )
-
-
-def _found(state: str, phase: PhaseResult) -> Reason:
-    """What a reset's outcome and the first request after it say together."""
-    first = phase.first_cached_tokens
-    if state == ResetState.INCOMPLETE:
+    if record.summary is None or not record.summary.phases:
+        return None
+    reset, verdict = _reset_of(record), record.cache
+    if reset is ResetState.INCOMPLETE:
         return Reason.RESET_INCOMPLETE
-    if first:
-        return Reason.WARM_CACHE
-    if state == ResetState.PROVEN or (state == ResetState.CONFIRMED and first == 0):
-        return Reason.AS_ASKED
-    return Reason.UNVERIFIED
+    if verdict is None:
+        return Reason.UNVERIFIED
+    if verdict.verdict is CacheWord.AS_PLANNED and reset is ResetState.UNVERIFIED:
+        return Reason.UNVERIFIED
+    return verdict.reason
 
 
 def _reset_of(record: TrialRecord) -> ResetState:
@@ -130,12 +135,19 @@ def _reset_of(record: TrialRecord) -> ResetState:
     return weakest(state for state in resets if state != ResetState.OFF)
 
 
-def _doubt_of(records: Sequence[TrialRecord]) -> str:
-    """What is said of the weakest reset; trials with better ones have nothing to add."""
-    worst = weakest(_reset_of(record) for record in records)
-    return next((r.reset_message for r in records if _reset_of(r) is worst), "")
+def _said_of_cache(records: Sequence[TrialRecord], state: Reason | None) -> str:
+    """What the first trial in such a state says, and which trials are."""
+    found = [record for record in records if cache_state(record) is state]
+    if state is None or not found:
+        return ""
+    first = found[0]
+    of_reset = state in (Reason.RESET_INCOMPLETE, Reason.UNVERIFIED)
+    text = first.reset_message if of_reset or first.cache is None else first.cache.message
+    trials = ", ".join(str(record.trial) for record in found)
+    noun = "trial" if len(found) == 1 else "trials"
+    return f"{noun} {trials}: {text or _SILENT}" if len(records) > 1 else text or _SILENT
 
 
-def _weakest_cache(states: Sequence[Reason | None]) -> Reason | None:
-    order = (Reason.RESET_INCOMPLETE, Reason.WARM_CACHE, Reason.UNVERIFIED, Reason.AS_ASKED)
-    return next((state for state in order if state in states), None)
+def weakest_cache(states: Sequence[Reason | None]) -> Reason | None:
+    """Return the state that is worst; None when nothing is said."""
+    return next((state for state in _WORST_FIRST if state in states), None)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tare.api.reasons import CellState, Reason
 from tare.api.spec import BenchmarkRunSpec
+from tare.measure.cache import CacheVerdict
 from tare.measure.trial import TrialSummary
 
 __all__ = ["Cell", "TrialRecord"]
@@ -43,3 +44,5 @@ class TrialRecord:
     reset_message: str = ""
     """Why a reset is doubted: which replica did not confirm it, or still found old tokens."""
     profiler_failed: bool = False
+    cache: CacheVerdict | None = None
+    """Whether it found the cached tokens that its plan says; None when it was not measured."""

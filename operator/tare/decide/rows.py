@@ -62,6 +62,8 @@ def row(outcome: CellOutcome) -> dict[str, Any]:
             _name(line.metric, line.statistic): _estimate(line)
             for line in headlines(outcome.summary)
         }
+    if outcome.summary is not None and outcome.cache is not None:
+        document["cache"] = str(outcome.cache)
     if outcome.goals:
         document["goals"] = _goals(outcome.goals)
     if outcome.message:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tare.api import names
 from tare.api.reasons import CellState, ConditionType, Reason, RunPhase
-from tare.decide.attempt import ProfilerState, ResetState
+from tare.decide.attempt import ProfilerState
 from tare.decide.conditions import timestamp
 from tare.decide.facts import OpKind
-from tare.decide.outcome import CellOutcome, goals_of, judge_outcomes
+from tare.decide.outcome import CellOutcome, goals_of, judge_outcomes, weakest_cache
 from tare.decide.rows import row, select_rows
 from tare.measure.hooks import PreflightReport
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 _MAX_REPLICAS = 64
+_WARM = (Reason.RESET_INCOMPLETE, Reason.CONTAMINATED, Reason.WARM_CACHE)
+"""More was cached than planned; everything else that is not as planned is only not known."""
 _VERDICT = {True: "Met", False: "Missed", None: "Unknown"}
 
 
@@ -224,20 +226,16 @@ def _profiler_left_on(draft: Draft) -> str:
 
 
 def _cache(draft: Draft, measured: Sequence[CellOutcome]) -> None:
-    """Say whether every reset was followed by an empty cache."""
-    asked = [o for o in measured if o.reset != ResetState.OFF]
-    if not asked:
+    """Say whether every trial found the cache that was planned: as bad as the worst cell."""
+    reason = weakest_cache([outcome.cache for outcome in measured])
+    if reason is None:
         return
-    for reason, value, text in (
-        (Reason.RESET_INCOMPLETE, False, "tokens from before the reset were found after it"),
-        (Reason.WARM_CACHE, False, "the first request found cached tokens after the reset"),
-        (Reason.UNVERIFIED, None, "the server did not confirm that the cache was empty"),
-    ):
-        if found := [o for o in asked if o.cache is reason]:
-            cells = ", ".join(str(o.index) for o in found[:10])
-            doubt = "" if reason is Reason.WARM_CACHE else found[0].reset_message
-            where = f"cell {cells}: {doubt or text}"
-            draft.condition(ConditionType.CACHE_AS_PLANNED, value, reason, where)
-            return
-    text = "every reset was confirmed, and the first request after it found no cached token"
-    draft.condition(ConditionType.CACHE_AS_PLANNED, True, Reason.AS_ASKED, text)
+    found = [outcome for outcome in measured if outcome.cache is reason]
+    if reason is Reason.AS_PLANNED:
+        text = "every trial found the cached prompt tokens that were planned"
+        draft.condition(ConditionType.CACHE_AS_PLANNED, True, reason, text)
+        return
+    cells = ", ".join(str(outcome.index) for outcome in found[:10])
+    value = False if reason in _WARM else None
+    text = f"cell {cells}: {found[0].cache_message}"
+    draft.condition(ConditionType.CACHE_AS_PLANNED, value, reason, text)

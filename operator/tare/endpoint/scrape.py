@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from prometheus_client.parser import text_string_to_metric_families
 
 from tare.endpoint.client import CallError
-from tare.measure.servers import ServerCount
+from tare.measure.servers import ServerCount, ServerFact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tare.endpoint.client import Control
     from tare.measure.hooks import Replica
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["read_counts", "scrape"]
 
 _LOG = logging.getLogger(__name__)
+_PATHS = {"trtllm": "/prometheus/metrics"}
 _PATH = "/metrics"
+"""Of all others. TensorRT-LLM answers JSON there, which it forgets as it is read."""
 _TIMEOUT = 5.0
 _OK = 200
-_PREFIX = {"sglang": "sglang:"}
+_PREFIX = {"sglang": "sglang:", "trtllm": "trtllm_"}
 _NAMES = {
     # https://docs.vllm.ai/en/stable/usage/metrics/ and
     # https://docs.sglang.io/docs/references/production_metrics
@@ -39,8 +41,13 @@ _NAMES = {
     "prefix_cache_queries": ServerCount.CACHE_QUERIES,
     "prefix_cache_hits": ServerCount.CACHE_HITS,
     "cached_tokens": ServerCount.CACHE_HITS,
+    "prompt_cached_tokens": ServerCount.CACHE_HITS,
     "external_prefix_cache_hits": ServerCount.EXTERNAL_HITS,
 }
+_STARTED = "process_start_time_seconds"
+"""https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics"""
+_CONFIG = "cache_config_info"
+_LABELS = {"block_size": ServerFact.BLOCK_SIZE, "num_gpu_blocks": ServerFact.BLOCKS}
 
 
 async def scrape(
@@ -50,11 +57,26 @@ async def scrape(
     host: str | None,
     server: str,
     http: Control,
+    path: str | None = None,
+    told: set[str] | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Read the counters of every replica, by its name; one that cannot be read has none."""
+    """Read the counters of every replica, by its name; one that cannot be read has none.
+
+    Args:
+        replicas: to be asked.
+        headers: of each call.
+        host: `Host` header, where it differs from the address.
+        server: kind of the servers.
+        http: sends the calls.
+        path: of the metrics; None for that of `server`.
+        told: replicas of which the log says already that their metrics cannot be read; others are
+            added, so that each is told once.
+    """
+    path = path or _PATHS.get(server, _PATH)
+    told = set() if told is None else told
 
     async def one(replica: Replica) -> tuple[str, dict[str, float]]:
-        url = replica.origin + _PATH
+        url = replica.origin + path
         try:
             answer = await http.call("GET", url, headers=headers, timeout=_TIMEOUT, host=host)
         except CallError as error:
@@ -62,7 +84,13 @@ async def scrape(
             return replica.name, {}
         kind = answer.headers.get("content-type", "")
         if answer.status != _OK or not kind.startswith(("text/plain", "application/openmetrics")):
-            _LOG.info("%s answers %s with %s %s", replica.name, _PATH, answer.status, kind)
+            if replica.name not in told:
+                told.add(replica.name)
+                _LOG.warning(
+                    "%s answers %s with %s %s, which are no Prometheus metrics: what it counts is "
+                    "left out; endpoint.metricsPath names another path",
+                    *(replica.name, path, answer.status, kind),
+                )
             return replica.name, {}
         return replica.name, read_counts(answer.text, server)
 
@@ -70,11 +98,19 @@ async def scrape(
 
 
 def read_counts(text: str, server: str) -> dict[str, float]:
-    """Add up the counters that are known; {} when the text is no Prometheus exposition."""
+    """Add up the counters that are known, and read what the server tells of itself.
+
+    {} when the text is no Prometheus exposition.
+    """
     prefix = _PREFIX.get(server, "vllm:")
     found: dict[str, float] = {}
     try:
         for family in text_string_to_metric_families(text):
+            if family.name == _STARTED:
+                # Of several processes behind one address, the last to start.
+                found[ServerFact.STARTED] = max(s.value for s in family.samples)
+            if family.name == prefix + _CONFIG:
+                found |= _read_config([sample.labels for sample in family.samples])
             name = _NAMES.get(family.name.removeprefix(prefix).removesuffix("_total"))
             if name is None or not family.name.startswith(prefix):
                 continue
@@ -83,4 +119,14 @@ def read_counts(text: str, server: str) -> dict[str, float]:
     except ValueError as error:
         _LOG.info("counters cannot be read: %s", error)
         return {}
+    return found
+
+
+def _read_config(engines: Sequence[Mapping[str, str]]) -> dict[str, float]:
+    """Read the labels that say how the KV cache of each engine is made."""
+    found: dict[str, float] = {ServerFact.ENGINES: float(len(engines))}
+    for label, fact in _LABELS.items():
+        values = [labels[label] for labels in engines if labels.get(label, "").isdigit()]
+        if values:
+            found[fact] = float(min(map(int, values)))
     return found

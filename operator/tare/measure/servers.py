@@ -6,11 +6,19 @@ difference means anything, and none when a counter went down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-__all__ = ["ServerCount", "ServerCounts", "requests_by_replica", "shifted"]
+__all__ = [
+    "ServerCount",
+    "ServerCounts",
+    "ServerFact",
+    "cached_by_counters",
+    "requests_by_replica",
+    "shifted",
+]
 
 
 class ServerCount(StrEnum):
@@ -28,9 +36,22 @@ class ServerCount(StrEnum):
     """Prompt tokens that came from a cache behind the server's KV connector."""
 
 
+class ServerFact(StrEnum):
+    """What a server tells of itself beside its counters."""
+
+    STARTED = "started_at"
+    """Epoch seconds at which its process began: another one after the trial is another process."""
+    BLOCK_SIZE = "kv_block_size"
+    """Tokens in a block of its KV cache."""
+    BLOCKS = "kv_blocks"
+    """Blocks in the pool of each of its engines."""
+    ENGINES = "engines"
+    """Engines behind its address (data-parallel ranks), each with a cache of its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCounts:
-    """Counters of one replica at the two ends of a trial."""
+    """Counters of one replica at the two ends of a trial, and what it tells of itself."""
 
     replica: str
     """`Replica.name`."""
@@ -43,6 +64,23 @@ class ServerCounts:
             return None
         difference = self.after[name] - self.before[name]
         return difference if difference >= 0 else None
+
+    def fact(self, name: ServerFact) -> int | None:
+        """What the server tells of itself after the trial; None when it does not."""
+        value = self.after.get(name)
+        return None if value is None else round(value)
+
+    @property
+    def restarted(self) -> bool:
+        """Whether the process at the end is another one than at the beginning."""
+        began = [counts.get(ServerFact.STARTED) for counts in (self.before, self.after)]
+        if None not in began and began[0] != began[1]:
+            return True
+        counted = (name for name in ServerCount if name in self.before and name in self.after)
+        return any(self.after[name] < self.before[name] for name in counted)
+
+
+_FACTS: Final = frozenset(ServerFact)
 
 
 def shifted(
@@ -57,13 +95,23 @@ def shifted(
     """
     return {
         replica: {
-            name: value + end[replica][name] - begin[replica][name]
+            name: value if name in _FACTS else value + end[replica][name] - begin[replica][name]
             for name, value in counts.items()
             if name in begin[replica] and name in end[replica]
         }
         for replica, counts in before.items()
         if replica in begin and replica in end
     }
+
+
+def cached_by_counters(servers: Sequence[ServerCounts], replicas: int) -> int | None:
+    """Return the prompt tokens that all replicas found in their caches.
+
+    None when one of them does not tell: a sum over a part of them would look like less.
+    """
+    found = [counts.delta(ServerCount.CACHE_HITS) for counts in servers]
+    known = [hits for hits in found if hits is not None]
+    return round(sum(known)) if found and len(known) == len(found) == replicas else None
 
 
 def requests_by_replica(servers: Iterable[ServerCounts]) -> dict[str, int]:

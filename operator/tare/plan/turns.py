@@ -46,7 +46,7 @@ def _turns(dataset: DatasetOrder, entry: int) -> int:
     numbers around it.
     """
     turns = dataset.turns
-    if turns.continue_probability is None and turns.mean.is_integer():
+    if turns.continue_probability is None and float(turns.mean).is_integer():
         return int(turns.mean)
     unit = open_unit(dataset.seed, "turns", entry)
     if turns.continue_probability is None:

@@ -33,7 +33,7 @@ class ResultRow:
     message: str
     """Why there are no numbers."""
     cache: Reason | None
-    """Whether the trials began with an empty cache; None when no reset was asked for."""
+    """Whether the trials found the cache that was planned; None when none was measured."""
     trials: int
     issued: int
     ok: int

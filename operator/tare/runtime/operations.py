@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tare.api.reasons import CellState
 from tare.decide.attempt import Attempt, ProfilerState, ResetState
 from tare.decide.facts import Op, OpKind, OpResult, OpView, ResetResult, Run
 from tare.decide.outcome import CellOutcome, goals_of, outcome_of
@@ -24,6 +25,7 @@ from tare.measure.servers import ServerCounts, shifted
 from tare.measure.trial import TrialSummary, summarize
 from tare.results.document import TrialDocument
 from tare.results.summary import summarize_run
+from tare.runtime.cache_check import CacheCheck
 from tare.runtime.publish import run_name, show_live
 from tare.runtime.target import TargetService
 
@@ -69,6 +71,7 @@ class Operations:
         self._audit: dict[TrialKey, list[HookCall]] = {}
         self._before: dict[TrialKey, dict[str, dict[str, float]]] = {}
         self._after: dict[TrialKey, dict[str, dict[str, float]]] = {}
+        self._cache = CacheCheck(accepted)
         self._merged: dict[TrialKey, TrialSummary] = {}
         self.records: dict[tuple[int, int], TrialRecord] = {}
         """Stored ends of trials by cell and trial."""
@@ -110,6 +113,7 @@ class Operations:
         for memory in (self._before, self._after):
             for key in memory.keys() - keep:
                 del memory[key]
+        self._cache.forget(keep)
         self._merged = {key: merged for key, merged in self._merged.items() if key in keep}
 
     def show_live(self, attempt: Attempt | None) -> None:
@@ -221,6 +225,7 @@ class Operations:
                 report = await self._target.stop_profiler(endpoint, _profiled(run))
             case OpKind.CHECK_REPLICAS:
                 replicas = await self._target.replicas(endpoint)
+                self._cache.end(op.key, replicas)
                 self._after[op.key] = await self._target.counts(endpoint, replicas.ready)
                 return replicas
         self._note(op.key, report)
@@ -241,6 +246,7 @@ class Operations:
             counted = await self._target.counts(endpoint, run.attempt.replicas or ())
         result = await self._target.reset(endpoint, send=send, mark=mark)
         self._note(key, result.report)
+        self._cache.begin(key, result.replicas)
         after = await self._target.counts(endpoint, result.replicas.ready)
         self._before[key] = (
             after if at_start else shifted(self._before.get(key, {}), counted, after)
@@ -279,6 +285,12 @@ class Operations:
         key = attempt.key
         servers = self._server_counts(key)
         record = self._record(attempt, servers)
+        dataset, skew = self._book.dataset(key), self._start_skew(key, record.summary)
+        if record.state is CellState.MEASURED and record.summary is not None:
+            verdict = await self._cache.judge(
+                attempt, record.summary, dataset=dataset, servers=servers, skew=skew
+            )
+            record = replace(record, cache=verdict)
         cell = self._accepted.cells[key.cell]
         document = TrialDocument(
             run=self._owner,
@@ -287,9 +299,9 @@ class Operations:
             record=record,
             hooks=tuple(self._audit.get(key, ())),
             replicas=attempt.replicas or (),
-            dataset=self._book.dataset(key),
+            dataset={name: value for name, value in dataset.items() if name != "outline"},
             servers=servers,
-            start_skew=self._start_skew(key, record.summary),
+            start_skew=skew,
         )
         await self._context.store.store_trial(document)
         self._keep(record)
@@ -325,11 +337,11 @@ class Operations:
         self.outcomes[record.cell] = outcome_of(cell, of_cell, goals_of(self._accepted.spec))
 
     def _server_counts(self, key: TrialKey) -> tuple[ServerCounts, ...]:
-        """The servers' counters at both ends of a trial; none of them survive a restart of ours."""
+        """The servers' counters at both ends of a trial; the first do not survive our restart."""
         before, after = self._before.get(key, {}), self._after.get(key, {})
         return tuple(
-            ServerCounts(replica=name, before=before[name], after=after[name])
-            for name in sorted(before.keys() & after.keys())
+            ServerCounts(replica=name, before=before.get(name, {}), after=after[name])
+            for name in sorted(after)
         )
 
     def _record(self, attempt: Attempt, servers: tuple[ServerCounts, ...]) -> TrialRecord:

@@ -58,10 +58,10 @@ async def proven_reset(
         clock=clock,
     )
 
+    read = partial(scrape, headers=headers, host=host, server=endpoint.server, http=http)
+
     async def external_hits(replica: Replica) -> float | None:
-        found = await scrape(
-            (replica,), headers=headers, host=host, server=endpoint.server, http=http
-        )
+        found = await read((replica,), path=endpoint.metrics_path)
         return found[replica.name].get(ServerCount.EXTERNAL_HITS)
 
     return await prove(

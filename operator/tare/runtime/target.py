@@ -61,6 +61,8 @@ class TargetService:
         self._found: dict[tuple[str, ...], tuple[float, Replicas]] = {}
         """When which replicas were found last."""
         self._prompts: dict[ConfigMapKey | None, str] = {}
+        self._no_metrics: set[str] = set()
+        """Replicas whose metrics cannot be read, as the log says."""
 
     async def address(self, endpoint: Endpoint) -> Address:
         """Where the load goes, as found last.
@@ -184,6 +186,8 @@ class TargetService:
                     host=self._host(endpoint),
                     server=endpoint.server,
                     http=http,
+                    path=endpoint.metrics_path,
+                    told=self._no_metrics,
                 )
         except TargetError:
             return {}

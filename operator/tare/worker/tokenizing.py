@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -18,12 +20,14 @@ from tare.worker.endpoint import Endpoint
 from tare.worker.fetch import Fetch
 from tare.worker.http import request_head
 from tare.worker.pool import Pool
+from tare.workload.outline import measure_frame
 from tare.workload.sizes import CountedBy, by_words, measure
 from tare.workload.vocabulary import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from tare.plan.order import WorkOrder
     from tare.worker.orders import Assignment
     from tare.workload.sizes import TokenSizes
 
@@ -51,7 +55,8 @@ async def sizes_for(assignment: Assignment) -> TokenSizes:
     try:
         async with asyncio.timeout(_PATIENCE):
             await counter.count(WORDS[0])  # Alone: a server without the route is asked once.
-            return await measure(counter.count, CountedBy.SERVER, marker)
+            sizes = await measure(counter.count, CountedBy.SERVER, marker)
+            return await _with_frame(sizes, counter, assignment.order)
     except (NoCountError, OSError) as error:
         _LOG.info("the server does not count tokens: %s", str(error) or "no answer in time")
     finally:
@@ -62,6 +67,19 @@ async def sizes_for(assignment: Assignment) -> TokenSizes:
     except NoCountError as error:
         _LOG.info("the tokenizers package does not either: %s", error)
     return by_words(marker)
+
+
+async def _with_frame(sizes: TokenSizes, counter: ServerCounter, order: WorkOrder) -> TokenSizes:
+    """Add what the server says of its template, and of the user's own system prompt."""
+    own = order.dataset.system_prompt
+    system = await counter.count(own) if own is not None else None
+    try:
+        chat = order.target.type == "chat"
+        frame = await measure_frame(counter.ids, order.dataset, sizes, chat=chat)
+    except (NoCountError, OSError) as error:
+        _LOG.info("the server does not tell its template: %s", error)
+        frame = None
+    return replace(sizes, system=system, frame=frame)
 
 
 class ServerCounter:
@@ -99,6 +117,19 @@ class ServerCounter:
             self._known[text] = asyncio.ensure_future(self._ask(text))
         return await self._known[text]
 
+    async def ids(self, prompt: list[dict[str, str]] | str) -> list[int]:
+        """Return the token ids of a prompt as the server would make it, its template included.
+
+        Raises:
+            NoCountError: the server answers no ids.
+        """
+        field = "prompt" if isinstance(prompt, str) else "messages"
+        answer = await self._post({"model": self._model, field: prompt})
+        ids = answer.get("tokens")
+        if not isinstance(ids, list) or not all(isinstance(one, int) for one in ids):
+            raise NoCountError("POST /tokenize answered no token ids")
+        return ids
+
     def close(self) -> None:
         """Close the connections."""
         for question in self._known.values():
@@ -106,7 +137,14 @@ class ServerCounter:
         self._pool.abort()
 
     async def _ask(self, text: str) -> int:
-        body = orjson.dumps({"model": self._model, "prompt": text, "add_special_tokens": False})
+        question = {"model": self._model, "prompt": text, "add_special_tokens": False}
+        count = (await self._post(question)).get("count")
+        if not isinstance(count, int):
+            raise NoCountError(f"POST /tokenize answered a count of {count!r}")
+        return count
+
+    async def _post(self, question: dict[str, Any]) -> dict[str, Any]:
+        body = orjson.dumps(question)
         async with self._gate:
             exchange = Fetch()
             self._pool.submit(exchange, b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
@@ -114,20 +152,24 @@ class ServerCounter:
         if status != _OK:
             raise NoCountError(f"POST /tokenize answered {status}")
         try:
-            count = orjson.loads(answer)["count"]
-        except (orjson.JSONDecodeError, LookupError, TypeError) as error:
+            document = orjson.loads(answer)
+        except orjson.JSONDecodeError as error:
             raise NoCountError(f"POST /tokenize answered no count: {error}") from error
-        if not isinstance(count, int):
-            raise NoCountError(f"POST /tokenize answered a count of {count!r}")
-        return count
+        if not isinstance(document, dict):
+            raise NoCountError("POST /tokenize answered no count: it is no object")
+        return document
 
 
 def _by_package(model: str) -> Callable[[str], Awaitable[int]]:
-    """Count with the model's own `tokenizer.json`, from Hugging Face's cache or hub.
+    """Count with the model's own `tokenizer.json`, from Hugging Face's cache.
+
+    Nothing is downloaded unless HF_HUB_OFFLINE says 0: where there is no way out, the hub's client
+    tries again for half a minute. https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
 
     Raises:
         NoCountError: the package is not installed, or the file cannot be had.
     """
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # Read when the hub's client is imported.
     try:
         package: Any = importlib.import_module("tokenizers")
         tokenizer = package.Tokenizer.from_pretrained(model)

@@ -35,7 +35,9 @@ class Workload:
         for phase in order.phases:
             if phase.type != "sessions" and phase.kind not in self._prepared:
                 self._prepared[phase.kind] = self._load(index, sizes, phase.kind)
-        self.description: dict[str, Any] = describe(order.dataset, self._texts)
+        self.description: dict[str, Any] = describe(
+            order.dataset, self._texts, chat=order.target.type == "chat"
+        )
 
     def prompts(self, phase: PhaseOrder) -> Prompts:
         """Return the requests of a phase whose prompts have one turn."""

@@ -6,9 +6,11 @@ counted.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tare.workload.conversation import lengths_of
+from tare.workload.outline import outline_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +24,12 @@ _SAMPLED = 10_000
 """Entries that the summary looks at: lengths of the rest are drawn from the same distribution."""
 
 
-def describe(dataset: DatasetOrder, texts: Conversations) -> dict[str, Any]:
+def describe(dataset: DatasetOrder, texts: Conversations, *, chat: bool) -> dict[str, Any]:
     """Return type, size and token lengths of a dataset as plain JSON.
 
     `exact` says whether lengths are those that the server counts, but for its chat template;
-    `counted_by` who counted them. What was not asked for is left out.
+    `counted_by` who counted them. What was not asked for is left out. `outline` is what the cache
+    plan is made from (`plan.cache.outline`).
     """
     lengths = [lengths_of(dataset, entry) for entry in range(min(dataset.entries, _SAMPLED))]
     description: dict[str, Any] = {
@@ -47,6 +50,7 @@ def describe(dataset: DatasetOrder, texts: Conversations) -> dict[str, Any]:
     description |= {name: value for name, value in shared.items() if value is not None}
     if dataset.system_prompt is not None:
         description["system_characters"] = len(dataset.system_prompt)
+    description["outline"] = asdict(outline_of(dataset, texts, chat=chat))
     if texts.marker is not None:
         description["cache_bust"] = dataset.cache_bust.target
         description["marker_tokens"] = texts.sizes.marker

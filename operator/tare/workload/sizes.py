@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from tare.api.names import MARKER_TOKENS
+from tare.plan.cache.outline import Frame
 from tare.plan.markers import DIGEST_LENGTH
 from tare.workload.vocabulary import WORDS
 
@@ -53,8 +54,17 @@ class TokenSizes:
     """Words behind a blank that are more than one token."""
     longer_first: Mapping[str, int] = field(default_factory=dict)
     """The same at the beginning of a text, where no blank stands before them."""
+    exact_words: bool = False
+    """Whether only the marker's digests, if anything, make a text longer or shorter."""
     marker: int = 0
     """The marker with its blank line; 0 without one, or when it is no text."""
+    marker_range: tuple[int, int] | None = None
+    """The least and the most that it was found to have, over some digests; None when nobody was
+    asked."""
+    system: int | None = None
+    """The user's own system prompt, where somebody counted it."""
+    frame: Frame | None = None
+    """What the server's template adds; None when it did not say."""
 
     def fit(self, words: Sequence[str], tokens: int, *, first: bool = True) -> list[str]:
         """Take leading words of `tokens` tokens together, and short ones for the rest.
@@ -115,7 +125,13 @@ async def measure(
     sample = WORDS[::-1]
     fits = await count(" ".join(sample)) == sizes.count(sample)
     has_filler = len(longer) < len(WORDS)
-    return replace(sizes, exact=fits and has_filler and len(set(cost)) == 1)
+    words = fits and has_filler
+    return replace(
+        sizes,
+        exact_words=words,
+        exact=words and len(set(cost)) == 1,
+        marker_range=(min(cost), max(cost)),
+    )
 
 
 async def _behind_blanks(count: Callable[[str], Awaitable[int]]) -> dict[str, int]:

@@ -153,7 +153,7 @@ def test_a_run_that_goes_well_tells_each_thing_once() -> None:
     assert Counter(event.reason for event in told) == {
         Reason.ACCEPTED: 1,
         Reason.TARGET_READY: 1,
-        Reason.AS_ASKED: 1,
+        Reason.AS_PLANNED: 1,
         "CellMeasured": 2,
         Reason.ALL_CELLS_MEASURED: 1,
     }

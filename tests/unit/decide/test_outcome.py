@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.manifest_builder import spec_of
-from support.measured import phase_result
+from support.measured import cache_verdict, phase_result
 from support.summaries import GOALS, cells, failed, measured
 from support.trials import trial_summary
 from tare.api.reasons import CellState, Reason
@@ -24,82 +23,75 @@ OFF, CONFIRMED, UNVERIFIED = ResetState.OFF, ResetState.CONFIRMED, ResetState.UN
 PROVEN, INCOMPLETE = ResetState.PROVEN, ResetState.INCOMPLETE
 
 
-def with_cache(reset: str, *first_cached: int | None, trial: int = 0) -> TrialRecord:
-    """A measured trial whose phases began with requests that found so many cached tokens."""
-    phases = tuple(phase_result(first_cached_tokens=tokens) for tokens in first_cached)
-    return measured(0, trial, reset=reset, summary=replace(trial_summary(), phases=phases))
-
-
-@pytest.mark.parametrize(
-    ("reset", "first", "expected"),
-    [
-        (OFF, None, None),
-        (OFF, 0, None),
-        (OFF, 48, None),
-        (CONFIRMED, 0, Reason.AS_ASKED),
-        (CONFIRMED, None, Reason.UNVERIFIED),
-        (CONFIRMED, 48, Reason.WARM_CACHE),
-        (UNVERIFIED, 0, Reason.UNVERIFIED),
-        (UNVERIFIED, None, Reason.UNVERIFIED),
-        (UNVERIFIED, 48, Reason.WARM_CACHE),
-        (PROVEN, 0, Reason.AS_ASKED),
-        (PROVEN, None, Reason.AS_ASKED),
-        (PROVEN, 48, Reason.WARM_CACHE),
-        (INCOMPLETE, 0, Reason.RESET_INCOMPLETE),
-        (INCOMPLETE, 48, Reason.RESET_INCOMPLETE),
-    ],
-)
-def test_the_first_request_tells_whether_the_reset_held(
-    reset: str, first: int | None, expected: Reason | None
-) -> None:
-    assert cache_state(with_cache(reset, first)) is expected
-
-
-def test_only_the_first_phase_counts_since_warm_up_fills_the_cache_for_the_next() -> None:
-    assert cache_state(with_cache(CONFIRMED, 0, 512)) is Reason.AS_ASKED
-    assert cache_state(with_cache(CONFIRMED, 512, 0)) is Reason.WARM_CACHE
-
-
-WARM, COLD = "warmup", "profiling"
-
-
-@pytest.mark.parametrize(
-    ("start", "again", "phases", "expected"),
-    [
-        (OFF, PROVEN, [(WARM, 512), (COLD, 0)], Reason.AS_ASKED),
-        (OFF, CONFIRMED, [(WARM, 512), (COLD, 0)], Reason.AS_ASKED),
-        (OFF, CONFIRMED, [(WARM, 0), (COLD, 512)], Reason.WARM_CACHE),
-        (OFF, CONFIRMED, [(WARM, 0), (COLD, None)], Reason.UNVERIFIED),
-        (OFF, CONFIRMED, [(COLD, 0), (COLD, 512)], Reason.AS_ASKED),
-        (OFF, CONFIRMED, [(COLD, 0), (WARM, 9), (COLD, 512)], Reason.WARM_CACHE),
-        (CONFIRMED, CONFIRMED, [(WARM, 0), (COLD, 0)], Reason.AS_ASKED),
-        (CONFIRMED, CONFIRMED, [(WARM, 512), (COLD, 0)], Reason.WARM_CACHE),
-        (PROVEN, UNVERIFIED, [(WARM, 0), (COLD, 0)], Reason.UNVERIFIED),
-        (PROVEN, INCOMPLETE, [(WARM, 0), (COLD, 0)], Reason.RESET_INCOMPLETE),
-    ],
-)
-def test_after_a_reset_before_profiling_its_first_request_tells(
-    start: str, again: str, phases: list[tuple[str, int | None]], expected: Reason
-) -> None:
-    results = tuple(
-        phase_result(name=str(number), kind=kind, first_cached_tokens=first)
-        for number, (kind, first) in enumerate(phases)
+def with_cache(
+    reset: str, reason: Reason | None, *, trial: int = 0, message: str = "", again: str = OFF
+) -> TrialRecord:
+    """A measured trial with these resets and this verdict of its plan."""
+    verdict = cache_verdict(reason, message) if reason is not None else None
+    summary = replace(trial_summary(), phases=(phase_result(),))
+    return measured(
+        0, trial, reset=reset, reset_before_profiling=again, summary=summary, cache=verdict
     )
-    summary = replace(trial_summary(), phases=results)
-    trial = measured(0, reset=start, reset_before_profiling=again, summary=summary)
-    assert cache_state(trial) is expected
+
+
+@pytest.mark.parametrize(
+    ("reset", "planned", "expected"),
+    [
+        (OFF, Reason.AS_PLANNED, Reason.AS_PLANNED),
+        (OFF, Reason.WARM_CACHE, Reason.WARM_CACHE),
+        (PROVEN, Reason.AS_PLANNED, Reason.AS_PLANNED),
+        (CONFIRMED, Reason.AS_PLANNED, Reason.AS_PLANNED),
+        (CONFIRMED, Reason.CONTAMINATED, Reason.CONTAMINATED),
+        (CONFIRMED, Reason.NOT_DECIDABLE, Reason.NOT_DECIDABLE),
+        (CONFIRMED, None, Reason.UNVERIFIED),
+        (UNVERIFIED, Reason.AS_PLANNED, Reason.UNVERIFIED),
+        (UNVERIFIED, Reason.CONTAMINATED, Reason.CONTAMINATED),
+        (UNVERIFIED, Reason.NOT_REPORTED, Reason.NOT_REPORTED),
+        (INCOMPLETE, Reason.AS_PLANNED, Reason.RESET_INCOMPLETE),
+        (INCOMPLETE, Reason.CONTAMINATED, Reason.RESET_INCOMPLETE),
+    ],
+)
+def test_the_plans_verdict_counts_unless_the_reset_itself_is_in_doubt(
+    reset: str, planned: Reason | None, expected: Reason
+) -> None:
+    assert cache_state(with_cache(reset, planned)) is expected
+
+
+def test_the_weaker_of_two_resets_casts_the_doubt() -> None:
+    assert cache_state(with_cache(PROVEN, Reason.AS_PLANNED, again=UNVERIFIED)) is Reason.UNVERIFIED
+    left = with_cache(PROVEN, Reason.AS_PLANNED, again=INCOMPLETE)
+    assert cache_state(left) is Reason.RESET_INCOMPLETE
 
 
 def test_a_cell_says_of_its_weakest_reset_why_it_is_doubted() -> None:
     [cell] = cells(1, trials=3)
     records = [
-        measured(0, 0, reset=PROVEN),
-        measured(0, 1, reset=UNVERIFIED, reset_message="qwen-0 said nothing"),
-        measured(0, 2, reset=INCOMPLETE, reset_message="qwen-1 still found 192 tokens"),
+        with_cache(PROVEN, Reason.AS_PLANNED),
+        replace(
+            with_cache(UNVERIFIED, Reason.AS_PLANNED, trial=1), reset_message="qwen-0 said nothing"
+        ),
+        replace(
+            with_cache(INCOMPLETE, Reason.AS_PLANNED, trial=2),
+            reset_message="qwen-1 still found 192 tokens",
+        ),
     ]
-    assert outcome_of(cell, records, ()).reset_message == "qwen-1 still found 192 tokens"
-    assert outcome_of(cell, records[:2], ()).reset_message == "qwen-0 said nothing"
-    assert outcome_of(cell, records[:1], ()).reset_message == ""
+    found = outcome_of(cell, records, ())
+    assert found.cache_message == "trial 2: qwen-1 still found 192 tokens"
+    assert outcome_of(cell, records[:2], ()).cache_message == "trial 1: qwen-0 said nothing"
+
+
+def test_a_cell_names_the_trials_that_found_too_much_in_the_words_of_the_first() -> None:
+    [cell] = cells(1, trials=3)
+    records = [
+        with_cache(OFF, Reason.AS_PLANNED),
+        *(
+            with_cache(OFF, Reason.WARM_CACHE, trial=n, message=f"{n} tokens too much")
+            for n in (1, 2)
+        ),
+    ]
+    found = outcome_of(cell, records, ())
+    assert found.cache is Reason.WARM_CACHE
+    assert found.cache_message == "trials 1, 2: 1 tokens too much"
 
 
 def test_a_cells_reset_counts_only_the_moments_that_were_asked_for() -> None:
@@ -115,17 +107,23 @@ def test_a_trial_without_any_phase_says_nothing_of_the_cache(summary: Any) -> No
     assert cache_state(measured(0, reset=CONFIRMED, summary=summary)) is None
 
 
-@pytest.mark.parametrize(("first", "second"), list(product((0, None, 48), repeat=2)))
-def test_a_cell_is_as_good_as_its_weakest_trial(first: int | None, second: int | None) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (Reason.AS_PLANNED, Reason.AS_PLANNED, Reason.AS_PLANNED),
+        (Reason.AS_PLANNED, Reason.NOT_DECIDABLE, Reason.NOT_DECIDABLE),
+        (Reason.CONTAMINATED, Reason.SERVER_RESTARTED, Reason.CONTAMINATED),
+        (Reason.NOT_REPORTED, Reason.WARM_CACHE, Reason.WARM_CACHE),
+        (Reason.COLDER_THAN_PLANNED, Reason.NOT_DECIDABLE, Reason.COLDER_THAN_PLANNED),
+    ],
+)
+def test_a_cell_is_as_good_as_its_weakest_trial(
+    first: Reason, second: Reason, expected: Reason
+) -> None:
     [cell] = cells(1, trials=2)
     records = [with_cache(CONFIRMED, first), with_cache(CONFIRMED, second, trial=1)]
-    found = outcome_of(cell, records, ())
-    if 48 in (first, second):
-        assert found.cache is Reason.WARM_CACHE
-    elif None in (first, second):
-        assert found.cache is Reason.UNVERIFIED
-    else:
-        assert found.cache is Reason.AS_ASKED
+    assert outcome_of(cell, records, ()).cache is expected
+    assert outcome_of(cell, records[::-1], ()).cache is expected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +139,9 @@ def test_a_cell_is_as_good_as_its_weakest_trial(first: int | None, second: int |
 )
 def test_a_cells_reset_is_the_weakest_of_its_trials(resets: tuple[str, str], weakest: str) -> None:
     [cell] = cells(1, trials=2)
-    records = [with_cache(reset, 0, trial=trial) for trial, reset in enumerate(resets)]
+    records = [
+        with_cache(reset, Reason.AS_PLANNED, trial=trial) for trial, reset in enumerate(resets)
+    ]
     assert outcome_of(cell, records, ()).reset == weakest
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from support.measured import phase_result
+from support.measured import cache_verdict, phase_result
 from support.summaries import failed, measured
 from support.trials import trial_summary
 from support.world import REPLICAS, World, manifest
@@ -267,18 +267,31 @@ def test_goals_are_judged_over_all_cells() -> None:
     assert condition(open_, "GoalsMet")["status"] == "Unknown"
 
 
-def cached(cell: int, first: int | None, reset: str = "Confirmed") -> TrialRecord:
-    phases = (phase_result(first_cached_tokens=first),)
-    return measured(cell, reset=reset, summary=replace(trial_summary(), phases=phases))
+def cached(cell: int, reason: Reason, message: str = "", reset: str = "Confirmed") -> TrialRecord:
+    summary = replace(trial_summary(), phases=(phase_result(),))
+    return measured(cell, reset=reset, summary=summary, cache=cache_verdict(reason, message))
+
+
+PLANNED, TOO_WARM = Reason.AS_PLANNED, Reason.CONTAMINATED
 
 
 @pytest.mark.parametrize(
     ("records", "status", "reason", "words"),
     [
-        ([cached(0, 0), cached(1, 0)], "True", Reason.AS_ASKED, "every reset was confirmed"),
-        ([cached(0, 0), cached(1, 48)], "False", Reason.WARM_CACHE, "cell 1: the first request"),
-        ([cached(0, None), cached(1, 0)], "Unknown", Reason.UNVERIFIED, "cell 0: the server"),
-        ([cached(0, None), cached(1, 9)], "False", Reason.WARM_CACHE, "cell 1: the first request"),
+        ([cached(0, PLANNED), cached(1, PLANNED)], "True", PLANNED, "every trial found"),
+        ([cached(0, PLANNED), cached(1, TOO_WARM, "64 more")], "False", TOO_WARM, "cell 1: 64 mo"),
+        (
+            [cached(0, Reason.NOT_DECIDABLE, "30% wide"), cached(1, PLANNED)],
+            "Unknown",
+            Reason.NOT_DECIDABLE,
+            "cell 0: 30% wide",
+        ),
+        (
+            [cached(0, Reason.NOT_REPORTED), cached(1, Reason.WARM_CACHE, "9 more", reset="Off")],
+            "False",
+            Reason.WARM_CACHE,
+            "cell 1: 9 more",
+        ),
     ],
 )
 def test_the_cache_condition_is_as_bad_as_the_worst_cell(
@@ -291,15 +304,18 @@ def test_the_cache_condition_is_as_bad_as_the_worst_cell(
 
 def test_b71_what_a_reset_left_behind_stands_in_the_condition_with_its_number() -> None:
     text = "qwen-0 took 1024 tokens from it"
-    left = replace(cached(1, 0, reset="Incomplete"), reset_message=text)
-    found = condition(status_of(run_of_cells(5), [cached(0, 9), left]), "CacheAsPlanned")
+    left = replace(cached(1, PLANNED, reset="Incomplete"), reset_message=text)
+    status = status_of(run_of_cells(5), [cached(0, TOO_WARM), left])
+    found = condition(status, "CacheAsPlanned")
     assert (found["status"], found["reason"]) == ("False", Reason.RESET_INCOMPLETE)
     assert found["message"] == f"cell 1: {text}"
 
 
-def test_without_a_reset_nothing_is_claimed_about_the_cache() -> None:
-    status = status_of(run_of_cells(5), [cached(0, 0, reset="Off")])
-    assert "CacheAsPlanned" not in {c["type"] for c in status["conditions"]}
+def test_the_row_of_a_measured_cell_says_what_is_to_be_said_of_its_cache() -> None:
+    records = [cached(0, PLANNED), cached(1, Reason.SERVER_RESTARTED)]
+    status = status_of(run_of_cells(5), records)
+    said = [row.get("cache") for row in status["cells"]]
+    assert said == ["AsPlanned", "ServerRestarted", None, None, None]
 
 
 def test_a_concern_of_one_cell_makes_the_measurement_unsound() -> None:
@@ -333,7 +349,9 @@ def test_a_profiler_left_on_makes_it_unsound_also_in_a_lost_cell(state: CellStat
 
 
 def test_a_profiler_that_does_not_stop_now_is_told_before_its_trial_is_stored() -> None:
-    mark = ProfilerMark(state=ProfilerState.STOP_FAILED, phase=1, message="qwen-2 answered 500")
+    mark = ProfilerMark(
+        state=ProfilerState.STOP_FAILED, phase=1, last=1, message="qwen-2 answered 500"
+    )
     run = run_of_cells(5, attempt=attempt(1, profiler=mark))
     found = condition(status_of(run, [measured(0)]), "MeasurementSound")
     assert (found["status"], found["message"]) == ("False", "qwen-2 answered 500")

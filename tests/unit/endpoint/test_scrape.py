@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tare.endpoint.scrape import read_counts
-from tare.measure.servers import ServerCount, ServerCounts, shifted
+from tare.measure.servers import ServerCount, ServerCounts, ServerFact, shifted
 
 VLLM = """\
 # HELP vllm:prompt_tokens_total Number of prefill tokens processed.
@@ -33,6 +33,29 @@ def test_samples_of_all_engines_and_reasons_are_added_up() -> None:
     }
 
 
+def test_a_server_tells_its_start_and_how_the_caches_of_its_engines_are_made() -> None:
+    text = """\
+# TYPE process_start_time_seconds gauge
+process_start_time_seconds 1.7640576e+09
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="900"} 1.0
+vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="870"} 1.0
+"""
+    assert read_counts(text, "vllm") == {
+        ServerFact.STARTED: 1764057600.0,
+        ServerFact.ENGINES: 2.0,
+        ServerFact.BLOCK_SIZE: 16.0,
+        ServerFact.BLOCKS: 870.0,
+    }
+    unsized = text.replace('num_gpu_blocks="900"', 'num_gpu_blocks="None"')
+    assert read_counts(unsized, "vllm")[ServerFact.BLOCKS] == 870.0
+
+
+def test_tensorrt_llm_counts_cached_tokens_under_its_own_name() -> None:
+    text = "# TYPE trtllm_prompt_cached_tokens counter\ntrtllm_prompt_cached_tokens_total 64\n"
+    assert read_counts(text, "trtllm") == {ServerCount.CACHE_HITS: 64.0}
+
+
 @pytest.mark.parametrize("text", ["[]", "{not prometheus", ""])
 def test_what_is_no_exposition_says_nothing(text: str) -> None:
     assert read_counts(text, "vllm") == {}
@@ -54,3 +77,9 @@ def test_a_stretch_that_is_none_of_the_trial_is_taken_out_of_its_counters() -> N
     begin = {"a": {"requests": 12.0, "prompt_tokens": 9.0}, "b": {"requests": 1.0}}
     end = {"a": {"requests": 15.0}, "b": {"requests": 4.0}, "c": {"requests": 2.0}}
     assert shifted(before, begin, end) == {"a": {"requests": 13.0}, "b": {"requests": 4.0}}
+
+
+def test_what_a_server_is_does_not_shift_with_what_it_counts() -> None:
+    name = ServerFact.STARTED.value
+    begin, end = {"a": {name: 5.0}}, {"a": {name: 9.0}}
+    assert shifted(begin, begin, end) == begin

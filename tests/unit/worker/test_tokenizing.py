@@ -13,6 +13,7 @@ from support.load import closed_loop, work_order
 from support.scripted import Script, ScriptedServer, Seen
 from support.simulated import simulated
 from tare.measure.wire import encode
+from tare.plan.cache.outline import Frame
 from tare.plan.order import CacheBustOrder
 from tare.sim.tokens import encode as tokenize
 from tare.worker.orders import Assignment, read_assignment
@@ -36,6 +37,8 @@ def assignment(*servers: ScriptedServer, target: str = "none", ask: bool = True)
 
 async def test_the_server_is_asked_with_the_headers_of_the_load() -> None:
     def count(seen: Seen) -> Script:
+        if "messages" in seen.json:
+            return answer(400, b"{}")
         return answer(200, orjson.dumps({"count": len(tokenize(seen.json["prompt"]))}))
 
     async with ScriptedServer(count) as server:
@@ -43,10 +46,12 @@ async def test_the_server_is_asked_with_the_headers_of_the_load() -> None:
         sizes = await sizes_for(replace(plain, headers={"Authorization": "Bearer k"}))
         assert {seen.path for seen in server.requests} == {"/tokenize"}
         assert {seen.headers["authorization"] for seen in server.requests} == {"Bearer k"}
-        asked = [seen.json["prompt"] for seen in server.requests]
+        texts = [seen.json for seen in server.requests if "prompt" in seen.json]
+        asked = [question["prompt"] for question in texts]
         assert len(asked) == len(set(asked)) < 20, "each text is asked for once"
-        assert not any(seen.json["add_special_tokens"] for seen in server.requests)
+        assert not any(question["add_special_tokens"] for question in texts)
     assert (sizes.counted_by, sizes.exact) == (CountedBy.SERVER, True)
+    assert sizes.frame is None, "a server that counts texts need not know messages"
 
 
 async def test_the_simulated_server_counts() -> None:
@@ -56,6 +61,7 @@ async def test_the_simulated_server_counts() -> None:
         marked = replace(order.dataset, cache_bust=CacheBustOrder(target="first_turn_suffix"))
         sizes = await sizes_for(read_assignment({}, encode(replace(order, dataset=marked))))
     assert (sizes.counted_by, sizes.exact, sizes.marker) == (CountedBy.SERVER, True, 3)
+    assert sizes.frame == Frame(starts=(5,), total=12, turn=14, tail=0)
 
 
 @pytest.mark.parametrize(

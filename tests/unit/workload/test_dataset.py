@@ -76,7 +76,9 @@ def test_what_cannot_be_made_is_refused_by_its_field(dataset: dict[str, Any], me
 
 def test_the_description_sums_the_lengths_up() -> None:
     dataset = DatasetOrder(entries=3, isl=Lengths(value=16), osl=Lengths(values=(4,)), seed=9)
-    assert describe(dataset, Conversations(dataset, TokenSizes())) == {
+    description = describe(dataset, Conversations(dataset, TokenSizes()), chat=True)
+    assert description.pop("outline")["runs"] == "3*0:16/4"
+    assert description == {
         "type": "synthetic",
         "entries": 3,
         "seed": 9,

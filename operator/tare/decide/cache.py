@@ -1,0 +1,128 @@
+"""Whether a trial found the cache that its plan says; pure, from what was stored and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tare.api.reasons import Reason
+from tare.measure.messages import PhaseResult
+from tare.measure.rows import read_rows
+from tare.measure.servers import ServerCounts, ServerFact, cached_by_counters
+from tare.plan.cache.expected import Servers
+from tare.plan.cache.outline import Outline
+from tare.plan.cache.plan import CacheSettings, assumptions, merged, plan_after
+from tare.plan.cache.verdict import judge_cache, reported, unverified
+
+if TYPE_CHECKING:
+    from tare.api.spec import BenchmarkRunSpec
+    from tare.measure.cache import CacheVerdict
+    from tare.plan.order import PhaseOrder
+
+__all__ = ["Evidence", "block_sizes", "cache_settings", "judge_trial"]
+
+_BLOCK_SIZES: Final = {"vllm": (16, 32, 64), "sglang": (1, 16, 32, 64)}
+"""What a server may use that does not say, the default first:
+https://docs.vllm.ai/en/stable/configuration/engine_args/ and
+https://docs.sglang.io/advanced_features/server_arguments.html (page_size)."""
+_ANY_SIZE: Final = (16, 1, 32, 64, 128)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of one trial after it."""
+
+    results: Sequence[PhaseResult]
+    """Its phases, merged over the workers, with their rows."""
+    dataset: Mapping[str, Any]
+    """As the first worker described it."""
+    servers: Sequence[ServerCounts]
+    """Counters of the replicas at both ends."""
+    replicas: int
+    """Servers that the load went to."""
+    skew: Mapping[str, float]
+    """Phase to seconds between the starts of its workers."""
+    restarted: Sequence[str] = ()
+    """Pods of which a container restarted meanwhile."""
+
+
+def judge_trial(
+    spec: BenchmarkRunSpec, phases: Sequence[PhaseOrder], evidence: Evidence
+) -> CacheVerdict:
+    """Plan a trial that is over by what it sent, and hold against it what the servers report."""
+    restarted = {*evidence.restarted, *(s.replica for s in evidence.servers if s.restarted)}
+    if restarted:
+        names = ", ".join(sorted(restarted))
+        text = f"{names} restarted during the trial: its cache was lost, and its counters too"
+        return unverified(Reason.SERVER_RESTARTED, text)
+    counted = cached_by_counters(evidence.servers, evidence.replicas)
+    found = reported(evidence.results, counted)
+    outline = Outline.from_json(evidence.dataset.get("outline"))
+    if outline is None:
+        return unverified(Reason.NOT_DECIDABLE, "no worker described the dataset")
+    settings = [
+        cache_settings(
+            spec,
+            Servers(
+                block=size, replicas=_caches(evidence), blocks=_least(evidence, ServerFact.BLOCKS)
+            ),
+            block_known=_least(evidence, ServerFact.BLOCK_SIZE) is not None,
+        )
+        for size in _sizes(spec, evidence)
+    ]
+    plans = merged(
+        [
+            plan_after(outline, phases, one, results=evidence.results, skew=evidence.skew)
+            for one in settings
+        ]
+    )
+    return judge_cache(
+        plans,
+        evidence.results,
+        found,
+        is_reset=settings[0].is_reset,
+        assumptions=assumptions(outline, settings[0]),
+    )
+
+
+def cache_settings(spec: BenchmarkRunSpec, servers: Servers, *, block_known: bool) -> CacheSettings:
+    """Return what a cell's plan depends on besides its dataset and phases."""
+    reset, workers = spec.endpoint.reset, spec.workers
+    return CacheSettings(
+        servers=servers,
+        at_start=reset is not None and reset.at_start,
+        before_profiling=reset is not None and reset.before_profiling,
+        senders=workers.replicas * workers.processes,
+        answers_repeat=spec.endpoint.extra_body.get("temperature") == 0,
+        block_known=block_known,
+    )
+
+
+def block_sizes(server: str) -> tuple[int, ...]:
+    """Return the tokens that a block of such a server may have, the most likely first."""
+    return _BLOCK_SIZES.get(server, _ANY_SIZE)
+
+
+def _sizes(spec: BenchmarkRunSpec, evidence: Evidence) -> tuple[int, ...]:
+    """Return the tokens that a block may have: as said, else what all answers are multiples of."""
+    said = _least(evidence, ServerFact.BLOCK_SIZE)
+    if said:
+        return (said,)
+    usual = block_sizes(spec.endpoint.server)
+    rows = (row for result in evidence.results for row in read_rows(result.rows))
+    found = {row.cached_tokens for row in rows if row.cached_tokens}
+    fitting = tuple(size for size in usual if all(tokens % size == 0 for tokens in found))
+    return fitting or usual
+
+
+def _least(evidence: Evidence, fact: ServerFact) -> int | None:
+    """Return the smallest value that a server tells."""
+    told = [server.fact(fact) for server in evidence.servers]
+    return min((value for value in told if value is not None), default=None)
+
+
+def _caches(evidence: Evidence) -> int:
+    """Return how many caches a request may meet: each engine of a server has its own."""
+    more = sum((server.fact(ServerFact.ENGINES) or 1) - 1 for server in evidence.servers)
+    return max(evidence.replicas + more, 1)
