@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from fuzz.streams import cut
@@ -17,6 +17,7 @@ from tare.worker.failure import MAX_MESSAGE_BYTES
 from tare.worker.http import Connection
 from tare.worker.record import Record, Status
 from tare.worker.recorder import PhaseRecorder
+from tare.worker.template import Patterns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,17 +34,29 @@ _AT = 1000
 
 
 def check(case: Case, random: Random) -> None:
-    """Read a case three times.
+    """Read a case four times, once with what the same answer with another id has taught.
 
     Raises:
         AssertionError: it has no record or more than one, the record contradicts itself, it
             depends on where reads end or on whether events are parsed or recognised, or the
             connection is kept and the next answer on it is not read well.
     """
-    record = _read(case, [case.wire])
-    _assert_sound(record)
-    assert _values(record) == _values(_read(case, cut(random, case.wire))), "other reads"
-    assert _values(record) == _values(_read(case, [case.wire], text=[])), "every event parsed"
+    parsed = _read(case, [case.wire])
+    _assert_sound(parsed.record)
+    patterns = Patterns()
+    assert parsed == _read(case, [case.wire], patterns), "events recognised"
+    assert parsed == _read(case, cut(random, case.wire), patterns), "other reads"
+    patterns = Patterns()
+    _read(replace(case, wire=case.sibling), [case.sibling], patterns)
+    assert parsed == _read(case, [case.wire], patterns), "learned from another answer"
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was understood of an answer."""
+
+    record: Record
+    text: list[str]
 
 
 class _Kept(Connection):
@@ -58,9 +71,10 @@ class _Kept(Connection):
         self.free = True
 
 
-def _read(case: Case, reads: Sequence[bytes], text: list[str] | None = None) -> Record:
+def _read(case: Case, reads: Sequence[bytes], patterns: Patterns | None = None) -> _Read:
     done: list[Answer] = []
-    answer = _answer(done, streaming=case.streaming, text=text)
+    text: list[str] = []
+    answer = _answer(done, streaming=case.streaming, text=text, patterns=patterns)
     connection = _Kept()
     connection.free = False
     with patch.object(http, "monotonic_ns", lambda: _AT):
@@ -69,17 +83,23 @@ def _read(case: Case, reads: Sequence[bytes], text: list[str] | None = None) -> 
         for read in reads:
             connection.data_received(read)
         if connection.free and connection.open:
-            connection.send(_answer(done), b"request")
+            connection.send(_answer(done, patterns=patterns), b"request")
             connection.data_received(_GOOD)
             assert done.pop().record.status is Status.OK, "the next answer"
         connection.connection_lost(case.end)
     assert len(done) == 1, f"{len(done)} records"
-    return answer.record
+    return _Read(answer.record, text)
 
 
-def _answer(done: list[Answer], *, streaming: bool = True, text: list[str] | None = None) -> Answer:
+def _answer(
+    done: list[Answer],
+    *,
+    streaming: bool = True,
+    patterns: Patterns | None = None,
+    text: list[str] | None = None,
+) -> Answer:
     record = Record(number=0, entry=0, asked_tokens=3, due=_AT)
-    return Answer(record, streaming=streaming, done=done.append, text=text)
+    return Answer(record, streaming=streaming, done=done.append, text=text, patterns=patterns)
 
 
 def _assert_sound(record: Record) -> None:
@@ -92,7 +112,3 @@ def _assert_sound(record: Record) -> None:
     recorder.issue(0)
     recorder.add(record)
     assert sum(recorder.counts[kind] for kind in ("ok", "failed", "cancelled")) == 1
-
-
-def _values(record: Record) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}

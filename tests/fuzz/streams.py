@@ -8,6 +8,7 @@ follows from a `random.Random`, so that a seed names a case and hypothesis can s
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,8 @@ class Case:
     """What the connection ends with."""
     streaming: bool
     """Whether the client asked for a stream."""
+    sibling: bytes
+    """The same but for the id of the answer."""
 
 
 _TEXTS: Final = (
@@ -63,6 +66,10 @@ _ODD: Final[tuple[Any, ...]] = (
     [[]],
     ["content"],
 )
+_EVENT_END: Final = re.compile(rb"(?<=\n\n)")
+"""Where a server flushes that sends each event in a chunk of its own."""
+_IDS: Final = (b"chatcmpl-1", b"finish_reason", b"choices", b"stop", b"e57", b"57", b"tiny", b"x y")
+"""Of answers; some stand in other places, too."""
 _REASONS: Final = ("stop", "length", "abort", "tool_calls", "", 7, {"a": 1})
 _HEADS: Final = (200, 200, 200, 200, 200, 200, 201, 204, 302, 304, 400, 429, 500, 503)
 _TYPES: Final = (
@@ -91,7 +98,9 @@ def make(random: Random) -> Case:
     if random.random() < 0.02:
         wire = random.randbytes(random.randrange(200))
     end = random.choice((None, None, ConnectionResetError("reset by peer"), ValueError("odd")))
-    return Case(wire=wire, end=end, streaming=streaming)
+    id_ = next((id_ for id_ in _IDS if b'"id":"%b"' % id_ in wire), _IDS[0])
+    sibling = wire.replace(id_, id_[::-1])
+    return Case(wire=wire, end=end, streaming=streaming, sibling=sibling)
 
 
 def cut(random: Random, wire: bytes) -> list[bytes]:
@@ -107,7 +116,10 @@ def cut(random: Random, wire: bytes) -> list[bytes]:
 def _stream(random: Random) -> bytes:
     line_break = random.choice(_BREAKS)
     write = _writer(random, line_break)
-    common = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "tiny"}
+    id_ = _IDS[0] if random.random() < 0.7 else random.choice(_IDS)
+    common = {"id": id_.decode(), "object": "chat.completion.chunk", "model": "tiny"}
+    if random.random() < 0.1:
+        common = dict(reversed(common.items()))
     key = random.choice(("content", "content", "text", "reasoning", "reasoning_content"))
     events = [b"\xef\xbb\xbf"] if random.random() < 0.05 else []
     for _ in range(random.randrange(12)):
@@ -242,7 +254,7 @@ def _framed(random: Random, body: bytes) -> bytes:
         end = b"0\r\n\r\n" if random.random() < 0.9 else b""
         chunks = b"".join(
             b"%x%b\r\n%b\r\n" % (len(piece), random.choice((b"", b"", b";e=1")), piece)
-            for piece in cut(random, body)
+            for piece in (cut(random, body) if random.random() < 0.5 else _EVENT_END.split(body))
             if piece
         )
         return head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + end

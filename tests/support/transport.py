@@ -22,6 +22,10 @@ class MemoryTransport(asyncio.Transport):
         self.written.append(bytes(data))
 
     @override
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    @override
     def abort(self) -> None:
         self.closed = True
 

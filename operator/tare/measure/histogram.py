@@ -13,12 +13,14 @@ Count, sum, minimum, maximum and standard deviation stay exact in both forms. Va
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from itertools import accumulate, pairwise
+from operator import mul
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["EXACT_VALUES", "Histogram"]
 
@@ -30,6 +32,15 @@ _HALF: Final = 1 << (_MANTISSA_BITS - 1)
 
 # A fold of this many values takes about 0.1 ms, so that it never shows as event-loop lag.
 _FOLD_AFTER: Final = 256
+
+# The first bits of a double are its exponent and, behind a leading one that is not written, the
+# next bits of its value: what a bucket is defined by, for any number of values in one conversion.
+# https://en.wikipedia.org/wiki/Double-precision_floating-point_format
+_BELOW_BUCKET: Final = 52 - (_MANTISSA_BITS - 1)
+_EXPONENT_BIAS: Final = 1023
+_EXACT_IN_DOUBLE: Final = 1 << 53
+_SPREAD_FROM: Final = 4
+"""Values that come as often as this, such as gaps of 0, are cheaper to add up one by one."""
 
 _MILLIPERCENT: Final = 100_000
 
@@ -46,14 +57,26 @@ def _middle(bucket: int) -> int:
     return ((bucket - shift * _HALF) << shift) + (1 << shift >> 1)
 
 
+def _bucket_of_bits(bits: int) -> int:
+    """Return the bucket of all values whose doubles begin with these bits."""
+    if not bits:
+        return 0
+    exponent, mantissa = divmod(bits, _HALF)
+    # The lowest value of the bucket; one below 256 is its own bucket and all there in these bits.
+    return _bucket((_HALF + mantissa << exponent - _EXPONENT_BIAS) // _HALF)
+
+
 class Histogram:
     """Distribution of non-negative integers that merges without loss.
 
     `record` only appends to a list; the list is folded away now and then, and before any question.
+    Folding a value costs a tenth of a microsecond: many are counted at once by the bits that their
+    doubles begin with, and only a question turns those into buckets.
     Questions to an empty histogram are answered with None, never with 0.
     """
 
     __slots__ = (
+        "_by_bits",
         "_counts",
         "_exact",
         "_maximum",
@@ -69,6 +92,8 @@ class Histogram:
         self._exact = True
         self._counts: dict[int, int] = {}
         """Value, or bucket once `_exact` is False, to number of records."""
+        self._by_bits: Counter[int] = Counter()
+        """Further records by the first bits of their doubles; buckets to be, never exact."""
         self._total = 0
         self._sum = 0
         self._squares = 0
@@ -90,10 +115,22 @@ class Histogram:
         if len(self._pending) >= _FOLD_AFTER:
             self._fold()
 
+    def record_all(self, values: Sequence[int]) -> None:
+        """Record each of `values` once, at a fraction of what one by one would cost.
+
+        Raises:
+            ValueError: one of them is negative; none is recorded then.
+        """
+        if values:
+            lowest = min(values)
+            if lowest < 0:
+                raise ValueError(f"value {lowest}: values are >= 0")
+            self._add(values, lowest)
+
     def merge(self, other: Histogram) -> None:
         """Add everything that `other` recorded; `other` keeps its content."""
-        self._fold()
-        other._fold()
+        self._settle()
+        other._settle()
         if other._exact:
             self._absorb(other._counts)
             return
@@ -169,7 +206,7 @@ class Histogram:
         """
         if not 0 <= percent <= 100:  # noqa: PLR2004 - per cent
             raise ValueError(f"percentile {percent}: allowed are 0 to 100")
-        self._fold()
+        self._settle()
         if self._minimum is None or self._maximum is None:
             return None
         rank = max(-(-round(percent * 1000) * self._total // _MILLIPERCENT), 1)
@@ -187,7 +224,7 @@ class Histogram:
 
         The two large sums are strings, since JSON readers lose digits above 2^53.
         """
-        self._fold()
+        self._settle()
         if not self._total:
             return {}
         keys = sorted(self._counts)
@@ -248,7 +285,32 @@ class Histogram:
     def _fold(self) -> None:
         if self._pending:
             pending, self._pending = self._pending, []
-            self._absorb(Counter(pending))
+            self._add(pending, min(pending))
+
+    def _settle(self) -> None:
+        """Have every record in `_counts`."""
+        self._fold()
+        counts = self._counts
+        for bits, count in self._by_bits.items():
+            bucket = _bucket_of_bits(bits)
+            counts[bucket] = counts.get(bucket, 0) + count
+        self._by_bits.clear()
+
+    def _add(self, values: Sequence[int], lowest: int) -> None:
+        highest = max(values)
+        if (
+            self._exact
+            or highest >= _EXACT_IN_DOUBLE
+            or len(set(values)) * _SPREAD_FROM < len(values)
+        ):
+            self._absorb(Counter(values))
+            return
+        doubles = array("Q", array("d", values).tobytes())
+        self._by_bits.update([double >> _BELOW_BUCKET for double in doubles])
+        self._total += len(values)
+        self._sum += sum(values)
+        self._squares += sum(map(mul, values, values))
+        self._stretch(lowest, highest)
 
     def _absorb(self, records: Mapping[int, int]) -> None:
         """Add records given as value to count."""

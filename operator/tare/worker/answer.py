@@ -8,29 +8,29 @@ tokens are counted by the server's usage, by events only where there is none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
 from tare.worker import failure as kinds
 from tare.worker.failure import Failure, http_kind, shorten
+from tare.worker.meaning import BROKEN, Meaning, error_of
 from tare.worker.record import Record, Status, TokenSource
 from tare.worker.sse import EventStream
-from tare.worker.template import Template
+from tare.worker.template import NOTHING_FITS, PLAIN, Patterns, Template, fits, id_of, is_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tare.worker.http import Headers
 
 __all__ = ["Answer"]
 
 _DONE = b"[DONE]"
+_DONE_LINE = b"data: [DONE]\n\n"
+_EVENT_END = b"\n\n"
 _MAX_ERROR_BODY = 16 * 1024
-_MOST_TOKENS = 2**31 - 1
-"""A server that claims more does not count."""
-_BROKEN = (orjson.JSONDecodeError, AttributeError, TypeError, RecursionError)
-"""Raised by a document that is none, is another one, or is nested a thousand times."""
+_GAP_BYTES = 8
 _LESSONS = 4
 """Templates that are learned in a stream at most: some streams never repeat themselves."""
 
@@ -40,17 +40,23 @@ class Answer:
 
     __slots__ = (
         "_body",
-        "_body_size",
         "_done",
         "_ended",
+        "_expected",
         "_failure",
+        "_id",
         "_lessons",
+        "_marks",
+        "_output",
+        "_patterns",
         "_retry_after",
         "_saw_done",
         "_stream",
         "_streaming",
-        "_template",
+        "_success",
         "_text",
+        "_wanted",
+        "_whole",
         "record",
     )
 
@@ -61,22 +67,36 @@ class Answer:
         streaming: bool,
         done: Callable[[Answer], None],
         text: list[str] | None = None,
+        patterns: Patterns | None = None,
     ) -> None:
+        """Begin to read.
+
+        `text` is filled with the pieces of the answer's content, if it is wanted. `patterns` is
+        what other answers of the same target have taught; without it every event is parsed.
+        """
         self.record = record
         self._streaming = streaming
         self._done: Callable[[Answer], None] | None = done
         self._text = text
-        """Filled with the pieces of the answer's content when the caller wants them."""
-        self._template: Template | None = None
-        self._lessons = _LESSONS if text is None else 0
+        self._patterns = patterns
+        self._id = b""
+        """The answer's own, as its events say it."""
+        self._marks = self._expected = NOTHING_FITS
+        """What the next event with text is expected to be like; `_expected` while it may begin."""
+        self._output = False
+        """The event is one of output then, and not of reasoning alone."""
+        self._wanted: list[str] | None = None
+        """Where that text goes, if it goes anywhere."""
+        self._lessons = _LESSONS
+        self._whole = self._patterns is not None
+        """The next piece begins with an event, which may be recognised."""
         self._stream: EventStream | None = None
-        self._body: list[bytes] = []
-        self._body_size = 0
+        """Needed from the first piece on that is not an event like others."""
+        self._body: bytearray | None = None
         self._failure: Failure | None = None
         """The first thing that makes the answer a failure, whatever follows."""
-        self._ended = False
-        self._saw_done = False
-        self._retry_after = ""
+        self._ended = self._saw_done = self._success = False
+        self._retry_after = b""
 
     @property
     def last_progress(self) -> int:
@@ -92,47 +112,56 @@ class Answer:
 
     def on_head(self, at: int, status: int, headers: Headers) -> None:  # noqa: ARG002 - Exchange
         """Decide from status and type how the body is to be read."""
-        content_type = b""
-        for name, value in headers:
-            if name == b"content-type":
-                content_type = value.lower()
-            elif name == b"retry-after":
-                self._retry_after = value.decode("latin-1")
         self.record.http_status = status
-        if 200 <= status < 300:  # noqa: PLR2004 - the class of success
-            is_json = content_type.startswith(b"application/json")
-            is_stream = content_type.startswith(b"text/event-stream")
-            if is_stream or (self._streaming and not is_json):
-                self._stream = EventStream()
-                self.record.streamed = True
-
-    def on_data(self, at: int, data: bytes) -> None:
-        """Read events, or keep the piece of a body that is read at its end."""
-        if self._stream is None:
-            if not self._is_success:
-                data = data[: _MAX_ERROR_BODY - self._body_size]
-            self._body.append(data)
-            self._body_size += len(data)
+        if not 200 <= status < 300:  # noqa: PLR2004 - the class of success
+            self._retry_after = headers.get(b"retry-after", b"")
             return
-        record, template = self.record, self._template
-        for event in self._stream.feed(data):
-            if template is not None and template.fits(event):
-                record.gaps.append(at - record.last_text)
-                record.last_text = at
-                record.chunks += 1
-            elif event == _DONE:
-                self._saw_done = self._ended = True
-            elif event:
-                self._read_event(at, event)
-                template = self._template
+        self._success = True
+        content_type = headers.get(b"content-type", b"").lower()
+        if content_type.startswith(b"text/event-stream") or (
+            self._streaming and not content_type.startswith(b"application/json")
+        ):
+            self.record.streamed = True
+
+    def on_data(self, at: int, pieces: Sequence[bytes]) -> None:
+        """Read events, or keep the pieces of a body that is read at its end.
+
+        A piece of an event stream is mostly one event, as servers flush each of them: then it is
+        compared as it is, and nothing has to be cut.
+        """
+        if not self.record.streamed:
+            self._keep_body(pieces)
+            return
+        head, tail, start, stop = self._expected
+        texts = 0
+        for piece in pieces:
+            # `template.fits` without its call, which would double the cost of an event.
+            if (
+                piece.startswith(head)
+                and piece.endswith(tail)
+                and (text := piece[start:stop])
+                and (not text.strip(PLAIN) or is_text(text))
+            ):
+                texts += 1
+                if self._wanted is not None:
+                    self._wanted.append(orjson.loads(b'"%b"' % text))
+                continue
+            if texts:
+                self._add_texts(at, texts, output=self._output)
+                texts = 0
+            if not (self._whole and self._recognise(at, piece)):
+                self._read_piece(at, piece)
+            head, tail, start, stop = self._expected
+        if texts:
+            self._add_texts(at, texts, output=self._output)
 
     def on_end(self, at: int) -> None:
         """Judge a body that came whole."""
-        if self._stream is None:
+        if not self.record.streamed:
             self._read_body(at)
         if self._failure is not None:
             self._finish(at, Status.ERROR, self._failure)
-        elif not self._has_content:
+        elif not self._has_content():
             self._finish(at, Status.ERROR, Failure(kinds.EMPTY_STREAM, "200 without content"))
         elif self._ended:
             self._finish(at, Status.OK)
@@ -144,7 +173,7 @@ class Answer:
         """Judge what there is when the connection failed."""
         if self.record.http_status is None:
             self._finish(at, Status.ERROR, failure)
-        elif not self._is_success:
+        elif not self._success:
             self._read_body(at)
             self._finish(at, Status.ERROR, self._failure)
         else:
@@ -155,21 +184,16 @@ class Answer:
         """End it by our own decision; its connection is the caller's business."""
         self._break_off(at, status, failure)
 
-    @property
-    def _is_success(self) -> bool:
-        return self.record.http_status is not None and self.record.http_status // 100 == 2  # noqa: PLR2004
-
-    @property
     def _has_content(self) -> bool:
         record = self.record
-        return bool(
-            record.chunks or record.finish_reason is not None or record.token_source is not None
+        return (
+            record.chunks > 0 or record.finish_reason is not None or record.token_source is not None
         )
 
     def _break_off(self, at: int, status: Status, failure: Failure) -> None:
         if self._failure is not None:
             self._finish(at, Status.ERROR, self._failure)
-        elif self._ended and self._has_content:
+        elif self._ended and self._has_content():
             self._finish(at, Status.OK)
         else:
             self._finish(at, status, failure)
@@ -183,7 +207,8 @@ class Answer:
         record.status = status
         if failure is not None:
             record.error_kind, record.error_message = failure.kind, failure.message
-        record.missing_done = status is Status.OK and record.streamed and not self._saw_done
+        elif record.streamed and not self._saw_done:
+            record.missing_done = True
         if record.streamed and record.chunks and not record.output_tokens:
             # A usage of 0 beside text is a server that does not count.
             record.output_tokens = record.chunks
@@ -194,113 +219,131 @@ class Answer:
         if self._failure is None:
             self._failure = Failure(kind, shorten(message))
 
-    def _read_event(self, at: int, event: bytes) -> None:
+    def _recognise(self, at: int, event: bytes) -> bool:
+        """Read an event, with the frame around it, that is like an earlier one."""
+        if event == _DONE_LINE:
+            self._saw_done = self._ended = True
+            return True
+        patterns = self._patterns
+        assert patterns is not None
+        if not self._id and (found := id_of(event)):
+            self._id = found
+            if patterns.template is not None:
+                self._expect(patterns.template)
+        meaning = patterns.meaning(event, self._id)
         record = self.record
+        if meaning is None:
+            return self._fit(at, event)
         if not record.first_event:
             record.first_event = at
-        chunks = record.chunks
-        try:
-            document = orjson.loads(event)
-            self._read_document(at, document)
-            if self._lessons and record.chunks > chunks:
-                self._lessons -= 1
-                self._template = Template.learn(event, document) or self._template
-        except _BROKEN as error:
-            self._fail(kinds.BAD_CHUNK, f"{error}: {event[:256].decode(errors='replace')}")
-
-    def _read_body(self, at: int) -> None:
-        body = b"".join(self._body)
-        if not self._is_success:
-            status = self.record.http_status or 0
-            retry = f" (Retry-After: {self._retry_after})" if self._retry_after else ""
-            self._fail(http_kind(status), shorten(_error_message(body)) + retry)
-            return
-        try:
-            self._read_document(at, orjson.loads(body) if body else {})
+        if meaning.ended:
             self._ended = True
-        except _BROKEN as error:
-            self._fail(kinds.BAD_CHUNK, f"{error}: {body[:256].decode(errors='replace')}")
+        for name, value in meaning.facts.items():
+            setattr(record, name, value)
+        return True
 
-    def _read_document(self, at: int, document: Any) -> None:
-        choices = document.get("choices")
-        if choices:
-            for choice in choices:
-                self._read_choice(at, choice)
-        elif (error := _error_of(document)) is not None:
-            self._fail(kinds.STREAM_ERROR, error)
+    def _fit(self, at: int, event: bytes) -> bool:
+        """Read an event, with the frame around it, if it has the expected form of text."""
+        if not fits(self._marks, event):
+            return False
+        self._add_texts(at, 1, output=self._output)
+        if self._wanted is not None:
+            self._wanted.append(orjson.loads(b'"%b"' % event[self._marks[2] : self._marks[3]]))
+        return True
+
+    def _read_piece(self, at: int, piece: bytes) -> None:
+        """Read any piece of a stream."""
+        if self._whole and piece.endswith(_EVENT_END) and piece.count(_EVENT_END) > 1:
+            # Several events in one piece, as behind a proxy: each may be like an earlier one.
+            events = piece[: -len(_EVENT_END)].split(_EVENT_END)
+            self.on_data(at, [event + _EVENT_END for event in events])
             return
-        usage = document.get("usage")
-        if usage:
-            self._read_usage(usage)
-            if not choices:
-                self._ended = True
+        if self._stream is None:
+            begun = bool(self.record.first_event) or self._saw_done
+            self._stream = EventStream(started=begun)
+        for event in self._stream.feed(piece):
+            if event == _DONE:
+                self._saw_done = self._ended = True
+            elif event:
+                self._read_event(at, event)
+        self._whole = self._patterns is not None and self._stream.idle
+        self._expected = self._marks if self._whole else NOTHING_FITS
 
-    def _read_choice(self, at: int, choice: Any) -> None:
+    def _read_event(self, at: int, event: bytes) -> None:
+        """Read the data of an event."""
+        patterns = self._patterns
+        if patterns is None or b"\n" in event:
+            self._take(at, Meaning.read(event))
+            return
+        line = b"data: %b\n\n" % event
+        if self._fit(at, line) or self._recognise(at, line):
+            return
+        meaning = Meaning.read(event)
+        self._take(at, meaning)
+        if meaning.failure is not None:
+            return
+        if not meaning.texts:
+            patterns.keep(line, self._id, meaning)
+        elif self._lessons:
+            self._lessons -= 1
+            if (learned := Template.learn(event, self._id, output=meaning.output)) is not None:
+                patterns.template = learned
+                self._expect(learned)
+
+    def _expect(self, template: Template) -> None:
+        self._marks = self._expected = template.marks(self._id)
+        self._output = template.output
+        self._wanted = self._text if template.content else None
+
+    def _take(self, at: int, meaning: Meaning) -> None:
+        """Take in what an event says, or a whole body."""
         record = self.record
-        reason = choice.get("finish_reason")
-        if reason is not None:
-            record.finish_reason = reason
+        if not record.first_event and record.streamed:
+            record.first_event = at
+        if meaning.texts:
+            self._add_texts(at, meaning.texts, output=meaning.output)
+            if self._text is not None:
+                self._text += meaning.pieces
+        for name, value in meaning.facts.items():
+            setattr(record, name, value)
+        if meaning.ended:
             self._ended = True
-            if reason == "abort":
-                self._fail(kinds.ABORT, "the server aborted the request")
-        part = choice.get("delta") or choice.get("message") or choice
-        output = part.get("content") or part.get("text")
-        if output and self._text is not None:
-            self._text.append(output)
-        if not output and (calls := part.get("tool_calls")):
-            output = any(_has_text(call) for call in calls)
-        if not output and not (part.get("reasoning_content") or part.get("reasoning")):
-            return
+        if self._failure is None:
+            self._failure = meaning.failure
+
+    def _add_texts(self, at: int, texts: int, *, output: bool) -> None:
+        """Count texts that came in one read, and so without a gap between them."""
+        record = self.record
         if not record.first_text:
             record.first_text = at
+            record.first_event = record.first_event or at
         else:
             record.gaps.append(at - record.last_text)
+        if texts > 1:
+            record.gaps.frombytes(bytes(_GAP_BYTES * (texts - 1)))
         if output and not record.first_output:
             record.first_output = at
         record.last_text = at
-        record.chunks += 1
+        record.chunks += texts
 
-    def _read_usage(self, usage: Any) -> None:
-        record = self.record
-        if (tokens := _count(usage, "completion_tokens")) is not None:
-            record.output_tokens = tokens
-            record.token_source = TokenSource.USAGE
-        if (tokens := _count(usage, "prompt_tokens")) is not None:
-            record.prompt_tokens = tokens
-        if details := usage.get("prompt_tokens_details"):
-            record.cached_tokens = _count(details, "cached_tokens")
-        if details := usage.get("completion_tokens_details"):
-            record.reasoning_tokens = _count(details, "reasoning_tokens")
+    def _keep_body(self, pieces: Sequence[bytes]) -> None:
+        if self._body is None:
+            self._body = bytearray()
+        for piece in pieces:
+            self._body += piece
+        if not self._success:
+            del self._body[_MAX_ERROR_BODY:]
 
-
-def _count(usage: Any, name: str) -> int | None:
-    count = usage.get(name)
-    if count is None:
-        return None
-    if type(count) is not int or not 0 <= count <= _MOST_TOKENS:
-        raise TypeError(f"usage.{name} is {count!r}")
-    return count
-
-
-def _has_text(call: Any) -> bool:
-    """Whether a piece of a tool call was generated: its id is not, name and arguments are."""
-    function = call.get("function") or {}
-    return bool(function.get("name") or function.get("arguments"))
-
-
-def _error_of(document: Any) -> str | None:
-    """Return the message of a document that reports an error; two shapes are in use."""
-    if error := document.get("error"):
-        return _message(error)
-    if document.get("object") == "error" or document.get("message"):
-        return _message(document)
-    return None
-
-
-def _message(error: Any) -> str:
-    if isinstance(error, dict):
-        return str(error.get("message") or error.get("type") or error)
-    return str(error)
+    def _read_body(self, at: int) -> None:
+        body = bytes(self._body or b"")
+        if not self._success:
+            status = self.record.http_status or 0
+            retry = self._retry_after.decode("latin-1")
+            words = shorten(_error_message(body)) + (f" (Retry-After: {retry})" if retry else "")
+            self._fail(http_kind(status), words)
+            return
+        self._take(at, Meaning.read(body or b"{}"))
+        self._ended = True
 
 
 def _error_message(body: bytes) -> str:
@@ -308,6 +351,6 @@ def _error_message(body: bytes) -> str:
     plain = body.decode(errors="replace").strip()
     try:
         document = orjson.loads(body)
-        return _error_of(document) or str(document.get("detail") or "") or plain
-    except _BROKEN:
+        return error_of(document) or str(document.get("detail") or "") or plain
+    except BROKEN:
         return plain

@@ -46,26 +46,25 @@ class ClosedLoop:
         self._next = next(self._numbers, None)
         self._openings = [round(at * _SECOND) for at in slot_openings(phase, share)]
         self._open = 0
-
-    @property
-    def exhausted(self) -> bool:
+        self.exhausted = self._next is None
         """Part of `Arrivals`."""
-        return self._next is None
 
     def next_due(self, elapsed: int, in_flight: int) -> int | None:
         """Part of `Arrivals`: at once when a slot is free, else when the next one opens."""
         openings = self._openings
-        while self._open < len(openings) and openings[self._open] <= elapsed:
+        slots = len(openings)
+        while self._open < slots and openings[self._open] <= elapsed:
             self._open += 1
         if in_flight < self._open:
             return elapsed
-        return openings[self._open] if self._open < len(openings) else None
+        return openings[self._open] if self._open < slots else None
 
     def take(self) -> int:
         """Part of `Arrivals`."""
         number = self._next
         assert number is not None
         self._next = next(self._numbers, None)
+        self.exhausted = self._next is None
         return number
 
 

@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tare.worker.failure import Failure
     from tare.worker.http import Headers
 
@@ -30,9 +32,10 @@ class Fetch:
         """Keep the status."""
         self._status = status
 
-    def on_data(self, at: int, data: bytes) -> None:  # noqa: ARG002 - Exchange
-        """Keep a piece of the body."""
-        self._body += data
+    def on_data(self, at: int, pieces: Sequence[bytes]) -> None:  # noqa: ARG002 - Exchange
+        """Keep pieces of the body."""
+        for piece in pieces:
+            self._body += piece
 
     def on_end(self, at: int) -> None:
         """Answer whoever waits."""

@@ -10,8 +10,9 @@ length, or last until the connection closes; interim answers (1xx) are skipped.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import httptools
 
@@ -20,12 +21,12 @@ from tare.worker.failure import CLOSED, PROTOCOL, RESET, Failure, shorten
 from tare.worker.reads import Reads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Sequence
 
 __all__ = ["Connection", "Exchange", "Headers", "request_head"]
 
-Headers = list[tuple[bytes, bytes]]
-"""Names in lower case."""
+Headers = Mapping[bytes, bytes]
+"""By names in lower case; of several with one name the last."""
 
 _INTERIM_END = 200
 _NO_BODY = (204, 304)
@@ -43,10 +44,10 @@ class Exchange(Protocol):
         """The request's bytes are about to be written; again when it is sent a second time."""
 
     def on_head(self, at: int, status: int, headers: Headers) -> None:
-        """Status and headers of the final answer have come."""
+        """Status and headers of the final answer have come; good for this call only."""
 
-    def on_data(self, at: int, data: bytes) -> None:
-        """A piece of the body has come."""
+    def on_data(self, at: int, pieces: Sequence[bytes]) -> None:
+        """A read has brought pieces of the body; the sequence is good for this call only."""
 
     def on_end(self, at: int) -> None:
         """The answer is whole."""
@@ -76,17 +77,20 @@ class Connection(asyncio.Protocol):
         "_transport",
         "_until_close",
         "on_body",
+        "on_header",
     )
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self.on_body = self._pieces.append
         """Part of httptools' protocol: a read's pieces of the body are gathered at no cost."""
+        self._headers: dict[bytes, bytes] = {}
+        self.on_header = self._headers.__setitem__
+        """Part of httptools' protocol."""
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._reads: Reads | None = None
         self._exchange: Exchange | None = None
-        self._headers: Headers = []
         self._at = 0
         self._answered = False
         self._complete = False
@@ -118,12 +122,18 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Part of asyncio.Protocol."""
         self._transport = cast("asyncio.Transport", transport)
+        # uvloop puts a write off until the turn of its loop ends, unless it exceeds the buffer: of
+        # many requests sent in one turn the first would look slow by the work on all others.
+        self._transport.set_write_buffer_limits(high=0)
         self._reads = Reads.of_running_loop()
 
     @override
     def data_received(self, data: bytes) -> None:
         """Stamp now, parse soon; part of asyncio.Protocol."""
-        self._soon(self._parse, data)
+        if self._reads is None:
+            self._parse(monotonic_ns(), data)
+        else:
+            self._reads.put(self._parse, monotonic_ns(), data)
 
     @override
     def eof_received(self) -> None:
@@ -134,13 +144,10 @@ class Connection(asyncio.Protocol):
         """Let go of the transport now, tell soon; part of asyncio.Protocol."""
         self._transport = None
         self.closed()
-        self._soon(self._lose, exc)
-
-    def _soon(self, work: Callable[[int, Any], None], what: Any) -> None:
         if self._reads is None:
-            work(monotonic_ns(), what)
+            self._lose(monotonic_ns(), exc)
         else:
-            self._reads.put(work, monotonic_ns(), what)
+            self._reads.put(self._lose, monotonic_ns(), exc)
 
     def _parse(self, at: int, data: bytes) -> None:
         self._at = at
@@ -191,12 +198,8 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """Part of httptools' protocol."""
-        self._headers = []
+        self._headers.clear()
         self._reusable = False  # A second answer to one request: nobody could tell the third one's.
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Part of httptools' protocol."""
-        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Part of httptools' protocol."""
@@ -204,9 +207,11 @@ class Connection(asyncio.Protocol):
         self._interim = status < _INTERIM_END
         if self._interim or self._complete or self._exchange is None:
             return
-        names = [name for name, _ in self._headers]
-        self._until_close = status not in _NO_BODY and _LENGTHS.isdisjoint(names)
-        self._exchange.on_head(self._at, status, self._headers)
+        headers = self._headers
+        if not all(map(bytes.islower, headers)):
+            headers = {name.lower(): value for name, value in headers.items()}
+        self._until_close = _LENGTHS.isdisjoint(headers) and status not in _NO_BODY
+        self._exchange.on_head(self._at, status, headers)
 
     def on_message_complete(self) -> None:
         """Part of httptools' protocol."""
@@ -220,12 +225,12 @@ class Connection(asyncio.Protocol):
     def _hand_over(self) -> None:
         pieces = self._pieces
         if pieces and self._exchange is not None:
-            self._exchange.on_data(self._at, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            self._exchange.on_data(self._at, pieces)
         pieces.clear()
 
     def _finish(self) -> None:
         exchange, self._exchange = self._exchange, None
-        if self._reusable and self.open:
+        if self._reusable and self._transport is not None:
             self.reusable(self._at)
         else:
             self.abort()

@@ -1,7 +1,7 @@
-"""Single requests, as they are kept beside the sums: a compact row each, and lines of JSON on disk.
+"""Single requests on disk, as lines of JSON.
 
-Rows travel with the result and are limited in number; the file holds everything about everyone, for
-research, and only when an order names a folder. Lines are buffered, so that the disk is met once in
+The rows of a result are limited in number; the file holds everything about everyone, for research,
+and only when an order names a folder. Lines are buffered, so that the disk is met once in
 a thousand requests.
 """
 
@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from tare.measure.rows import OUTCOMES
 from tare.worker.orders import OrderError
 
 if TYPE_CHECKING:
     from tare.measure.messages import Identity
     from tare.worker.record import Record
 
-__all__ = ["Journal", "row_of"]
+__all__ = ["Journal"]
 
 _BUFFER: Final = 1 << 20
-_MICROSECOND: Final = 1000
-_NUMBERS: Final = {outcome: number for number, outcome in enumerate(OUTCOMES)}
 _MOMENTS: Final = (
     "due",
     "sent",
@@ -52,23 +49,6 @@ _FACTS: Final = (
     "cached_tokens",
     "reasoning_tokens",
 )
-
-
-def row_of(record: Record, gate: int) -> tuple[int, ...]:
-    """Return the columns of `measure.rows` for a request that has ended."""
-    first, latency = record.time_to_first_token, record.request_latency
-    output, cached = record.output_tokens, record.cached_tokens
-    return (
-        record.number,
-        record.entry,
-        (record.due - gate) // _MICROSECOND,
-        (record.sent - record.due) // _MICROSECOND if record.sent else -1,
-        -1 if first is None else first // _MICROSECOND,
-        -1 if latency is None else latency // _MICROSECOND,
-        -1 if output is None else output,
-        -1 if cached is None else cached,
-        _NUMBERS[record.status],
-    )
 
 
 class Journal:

@@ -42,11 +42,6 @@ class Ticket:
         self.connection: _PooledConnection | None = None
         self.task: asyncio.Task[None] | None = None
 
-    def release(self) -> None:
-        """Let go of what it holds: exchange and ticket know each other, a cycle per request."""
-        self.exchange = self.connection = None
-        self.request = b""
-
     def let_go(self) -> None:
         """Nobody waits for the answer any more; it is read all the same, to keep its connection.
 
@@ -80,9 +75,11 @@ class _PooledConnection(Connection):
     @override
     def reusable(self, at: int) -> None:
         self.used = True
-        if self.ticket is not None:
-            self.ticket.release()
-            self.ticket = None
+        ticket, self.ticket = self.ticket, None
+        if ticket is not None:
+            # Exchange and ticket know each other: a cycle for each request.
+            ticket.exchange = ticket.connection = None
+            ticket.request = b""
         self._pool.take_back(self, at)
 
     @override
@@ -152,7 +149,9 @@ class Pool:
                 connection.abort()
                 self._drop_older(idle, 0)
             elif connection.open:
-                self._send(ticket, connection)
+                ticket.connection = connection
+                connection.ticket = ticket
+                connection.send(exchange, request)
                 return ticket
         ticket.task = asyncio.get_running_loop().create_task(self._send_on_new(ticket))
         return ticket
@@ -200,9 +199,6 @@ class Pool:
                 ticket.exchange.on_failure(self._clock(), connect_failure(error))
             return
         ticket.task = None
-        self._send(ticket, connection)
-
-    def _send(self, ticket: Ticket, connection: _PooledConnection) -> None:
         assert ticket.exchange is not None
         ticket.connection = connection
         connection.ticket = ticket

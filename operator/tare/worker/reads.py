@@ -53,7 +53,7 @@ class Reads:
     def _turn(self) -> None:
         waiting = self._waiting
         try:
-            for _ in range(min(1 + len(waiting) // _TURNS, len(waiting))):
+            for _ in range(1 + len(waiting) // _TURNS):
                 work, at, what = waiting.popleft()
                 work(at, what)
         finally:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 __all__ = ["Record", "Status", "TokenSource"]
 
@@ -37,9 +38,13 @@ class TokenSource(StrEnum):
     """It did not; one event with text is taken for one token."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(init=False)
 class Record:
-    """One request; filled while its answer is read, then left alone."""
+    """One request; filled while its answer is read, then left alone.
+
+    What did not happen is a default of the class: setting twenty of them for each request takes as
+    long as reading a piece of an answer.
+    """
 
     number: int
     """Its number in the phase, over all workers."""
@@ -82,6 +87,26 @@ class Record:
     token_source: TokenSource | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+
+    def __init__(
+        self,
+        number: int,
+        entry: int,
+        endpoint: int = 0,
+        asked_tokens: int | None = None,
+        due: int = 0,
+        **known: Any,
+    ) -> None:
+        """Take what is known before the send, and any other field."""
+        self.number = number
+        self.entry = entry
+        self.endpoint = endpoint
+        self.asked_tokens = asked_tokens
+        self.due = due
+        self.gaps = array("q")
+        if known:
+            for name, value in known.items():
+                setattr(self, name, value)
 
     @property
     def time_to_first_token(self) -> int | None:

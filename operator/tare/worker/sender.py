@@ -8,6 +8,7 @@ from tare.telemetry.overriding import override
 from tare.worker.answer import Answer
 from tare.worker.http import request_head
 from tare.worker.record import Record
+from tare.worker.template import Patterns
 from tare.workload.body import route
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class TargetSender:
         self._prompts = prompts
         self._heads = heads
         self._endpoint = first_endpoint % len(heads)
+        self._patterns = Patterns()
 
     @property
     def connections_opened(self) -> int:
@@ -64,14 +66,10 @@ class TargetSender:
         """Part of `phase.Sender`."""
         entry, max_tokens, body, text = self._prompts.request(number)
         endpoint, self._endpoint = self._endpoint, (self._endpoint + 1) % len(self._heads)
-        record = Record(
-            number=number,
-            entry=entry,
-            endpoint=endpoint,
-            asked_tokens=max_tokens,
-            due=due,
+        record = Record(number, entry, endpoint, max_tokens, due)
+        call = _TargetCall(
+            record, streaming=self._streaming, done=done, text=text, patterns=self._patterns
         )
-        call = _TargetCall(record, streaming=self._streaming, done=done, text=text)
         raw = b"%b%d\r\n\r\n%b" % (self._heads[endpoint], len(body), body)
         call.ticket = self._pool.submit(call, raw, endpoint)
         return call

@@ -24,14 +24,20 @@ class EventStream:
 
     __slots__ = ("_data", "_line", "_skip_line_feed", "_started")
 
-    def __init__(self) -> None:
+    def __init__(self, *, started: bool = False) -> None:
+        """Begin a stream, or go on behind whole events that were `started` with elsewhere."""
         self._data: list[bytes] = []
         """Data lines of the event under way."""
         self._line: list[bytes] = []
         """Pieces of the line under way; joined once, when it ends."""
         self._skip_line_feed = False
         """The last read ended with CR: a LF that follows belongs to it."""
-        self._started = False
+        self._started = started
+
+    @property
+    def idle(self) -> bool:
+        """Whether the next read begins a line of a new event."""
+        return not (self._line or self._data or self._skip_line_feed)
 
     def feed(self, read: bytes) -> list[bytes]:
         """Return the data of each event that ends in this read."""

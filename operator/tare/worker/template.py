@@ -1,44 +1,67 @@
-"""Recognises an event that differs from an earlier one of its stream in nothing but its text.
+"""Recognises events that differ from earlier ones of a target in nothing that matters.
 
-Nearly all events of a long answer are equal but for a few characters, and comparing bytes costs a
-fraction of parsing them. The comparison is exact: a template is learned from an event that was
-parsed, proven by parsing it once more with another text in the same place, and fits only text that
-JSON writes as it is. An escape, a character that is not ASCII, a usage, a finish reason: whatever
-is unusual does not fit, and is the parser's.
+Nearly all events of a long answer are equal but for a few characters of text, and the first and the
+last ones of all answers are equal but for the answer's id. Comparing bytes costs a fraction of
+parsing them, and the comparison is exact. A template is learned from an event that was parsed, and
+proven by parsing it once more with another text in the same place; it fits what is the same but for
+one string of JSON. Of an event without text the meaning is kept, under all of its bytes. In both
+the id, and nothing else, may be another one: it is the whole value of a member that nobody reads. A
+usage beside a text, an error: whatever is unusual is the parser's.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Self
+import re
+from typing import TYPE_CHECKING, Final, Self
 
 import orjson
 
-__all__ = ["Template"]
+if TYPE_CHECKING:
+    from tare.worker.meaning import Meaning
+
+__all__ = ["NOTHING_FITS", "PLAIN", "Marks", "Patterns", "Template", "fits", "id_of", "is_text"]
+
+Marks = tuple[bytes, bytes, int, int]
+"""What stands before and behind the text, and where the text begins and ends."""
 
 # A string of these bytes stands in JSON as it is: https://www.rfc-editor.org/rfc/rfc8259#section-7
-_PLAIN: Final = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
+PLAIN: Final = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
+NOTHING_FITS: Final[Marks] = (b"", b"", 0, 0)
+
 _TEXTS: Final = ("content", "text", "reasoning_content", "reasoning")
 _OTHER: Final = "~"
+_FRAME: Final = (b"data: ", b"\n\n")
+_ID: Final = re.compile(rb'"id": ?"([\w.:-]{1,256})"', re.ASCII)
+_BEFORE_ID: Final = (b'"id":"', b'"id": "')
+_MOST_MEANINGS: Final = 1024
+"""All are forgotten when there are more: many servers write the second of each answer in it."""
+_LONGEST: Final = 1024
+"""Bytes of an event that is kept."""
 
 
 class Template:
     """What stands before and behind the text in all events like one that was parsed."""
 
-    __slots__ = ("_ends", "_head", "_start", "_stop", "_tail")
+    __slots__ = ("_head", "_tail", "content", "output")
 
-    def __init__(self, head: bytes, tail: bytes) -> None:
+    def __init__(
+        self, head: list[bytes], tail: list[bytes], *, content: bool, output: bool
+    ) -> None:
         self._head = head
+        """In two parts where the id stands between them."""
         self._tail = tail
-        self._start = len(head)
-        self._stop = -len(tail)
-        self._ends = len(head) + len(tail)
+        self.content = content
+        """The text is part of the answer itself."""
+        self.output = output
+        """The event is one of output, and not of reasoning alone."""
 
     @classmethod
-    def learn(cls, event: bytes, document: Any) -> Self | None:
-        """Learn from an event with text and what it was parsed to, which is spoilt.
+    def learn(cls, event: bytes, answer_id: bytes, *, output: bool) -> Self | None:
+        """Learn from an event with one text and no other meaning.
 
-        None when it has more in it than one text, or its text cannot be told from the rest.
+        None when its text cannot be told from the rest.
         """
+        document = orjson.loads(event)
         choices = document["choices"]
         if len(choices) != 1 or document.get("usage"):
             return None
@@ -58,13 +81,76 @@ class Template:
             proven = orjson.loads(head + text.encode() + tail) == document
         except (orjson.JSONDecodeError, RecursionError):
             return None
-        return cls(head, tail) if proven else None
+        before, behind = _FRAME
+        parts = _without_id(before + head, answer_id), _without_id(tail + behind, answer_id)
+        return cls(*parts, content=key in _TEXTS[:2], output=output) if proven else None
 
-    def fits(self, event: bytes) -> bool:
-        """Whether parsing would find the same document, with another text that is not empty."""
-        return (
-            event.startswith(self._head)
-            and event.endswith(self._tail)
-            and len(event) > self._ends
-            and not event[self._start : self._stop].translate(None, _PLAIN)
-        )
+    def marks(self, answer_id: bytes) -> Marks:
+        """Return what events of the answer with this id have to be like, frame and all."""
+        head, tail = answer_id.join(self._head), answer_id.join(self._tail)
+        return head, tail, len(head), -len(tail)
+
+
+def fits(marks: Marks, event: bytes) -> bool:
+    """Whether parsing would find the same document, with another text that is not empty."""
+    head, tail, start, stop = marks
+    return (
+        event.startswith(head)
+        and event.endswith(tail)
+        # Empty as well where head and tail share bytes.
+        and (text := event[start:stop]) != b""
+        and (not text.strip(PLAIN) or is_text(text))
+    )
+
+
+def is_text(raw: bytes) -> bool:
+    """Whether bytes between quotes are the inside of one string of JSON."""
+    try:
+        orjson.loads(b'"%b"' % raw)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+class Patterns:
+    """What was learned of a target's events, in all of its answers; events are framed lines."""
+
+    __slots__ = ("_meanings", "template")
+
+    def __init__(self) -> None:
+        self.template: Template | None = None
+        """The one learned last: events with text that many answers have in common."""
+        self._meanings: dict[tuple[bytes, bytes], Meaning] = {}
+
+    def meaning(self, event: bytes, answer_id: bytes) -> Meaning | None:
+        """Return what parsing it would find, if that is known."""
+        if answer_id:
+            before, _, behind = event.partition(answer_id)
+            return self._meanings.get((before, behind))
+        return self._meanings.get((event, b""))
+
+    def keep(self, event: bytes, answer_id: bytes, meaning: Meaning) -> None:
+        """Keep what an event means that has neither text nor failure in it."""
+        if len(event) > _LONGEST:
+            return
+        parts = _without_id(event, answer_id)
+        if len(parts) == 1 and answer_id and answer_id in event:
+            return
+        if len(self._meanings) >= _MOST_MEANINGS:
+            self._meanings.clear()
+        self._meanings[parts[0], b"".join(parts[1:])] = meaning
+
+
+def id_of(event: bytes) -> bytes:
+    """Return the id of an answer, as an event of it says; empty when it is none that is plain."""
+    found = _ID.search(event)
+    return found[1] if found is not None else b""
+
+
+def _without_id(event: bytes, answer_id: bytes) -> list[bytes]:
+    """Cut the id out, if what is cut is the whole value of a member called so."""
+    if answer_id:
+        before, found, behind = event.partition(answer_id)
+        if found and before.endswith(_BEFORE_ID) and behind.startswith(b'"'):
+            return [before, behind]
+    return [event]

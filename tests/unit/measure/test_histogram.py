@@ -203,3 +203,60 @@ def test_buckets_have_no_gaps_and_keep_the_order() -> None:
     percentiles = [histogram.percentile(percent) for percent in range(101)]
 
     assert all(a <= b for a, b in pairwise(percentiles) if a is not None and b is not None)
+
+
+ANY = LATENCIES | st.integers(0, 300) | st.integers(2**52, 2**70)
+
+
+@settings(deadline=None)
+@given(
+    parts=st.lists(st.lists(ANY, max_size=60), max_size=6),
+    many=st.booleans(),
+    one_by_one=st.sets(st.integers(0, 6)),
+)
+def test_values_recorded_at_once_are_the_same_as_one_by_one(
+    parts: list[list[int]], one_by_one: set[int], *, many: bool
+) -> None:
+    parts = [many_latencies(EXACT_VALUES + 1), *parts] if many else parts
+    histogram = Histogram()
+    for number, part in enumerate(parts):
+        if number in one_by_one:
+            histogram.merge(histogram_of(part))
+        else:
+            histogram.record_all(part)
+
+    assert histogram.to_json() == histogram_of([v for part in parts for v in part]).to_json()
+
+
+@pytest.mark.parametrize("shift", range(54))
+def test_both_ends_of_a_bucket_are_counted_in_it_when_recorded_at_once(shift: int) -> None:
+    switch = list(range(10**6, 10**6 + EXACT_VALUES + 1))
+    edges = [max((128 << shift) + step, 0) for step in (-1, 0, 1)]
+    edges += [(255 << shift) + step for step in (-1, 0, 1)] + [256 << shift]
+    at_once = histogram_of(switch)
+    at_once.record_all(edges)
+    singly = histogram_of(switch)
+    for edge in edges:
+        singly.record(edge, 2)
+        singly.record(edge)
+    at_once.record_all(edges * 2)
+
+    assert at_once.to_json() == singly.to_json()
+
+
+def test_a_negative_value_spoils_all_that_are_recorded_at_once() -> None:
+    histogram = Histogram()
+    with pytest.raises(ValueError, match="-1"):
+        histogram.record_all([1, -1])
+    assert histogram.count == 0
+
+
+def test_asking_in_between_changes_nothing() -> None:
+    values = many_latencies(4 * EXACT_VALUES)
+    asked, unasked = Histogram(), Histogram()
+    for start in range(0, len(values), 100):
+        asked.record_all(values[start : start + 100])
+        unasked.record_all(values[start : start + 100])
+        asked.percentile(50)
+
+    assert asked.to_json() == unasked.to_json()

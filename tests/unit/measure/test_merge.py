@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def _rows(numbers: set[int]) -> dict[str, Any]:
     rows = Rows(8)
-    for number in numbers:
-        rows.add(number, *[number] * 7, 0)
+    column = sorted(numbers)
+    rows.add_all([*[column] * 8, [0] * len(column)])
     return rows.to_json()
 
 

@@ -14,7 +14,7 @@ VALUES = st.tuples(*(st.integers(-1, 10**9) for _ in COLUMNS[1:-1]), st.integers
 def rows_of(rows: list[tuple[int, ...]], most: int = MOST_ROWS) -> dict[str, Any]:
     collected = Rows(most)
     for row in rows:
-        collected.add(*row)
+        collected.add_all([[value] for value in row])
     return collected.to_json()
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -13,17 +13,25 @@ from support.events import DONE, chunk, content, event, finish, normal, role, us
 from tare.worker.answer import Answer
 from tare.worker.failure import CLOSED, RESET, Failure
 from tare.worker.record import Record, Status, TokenSource
+from tare.worker.template import Patterns
 
-SSE = [(b"content-type", b"text/event-stream; charset=utf-8")]
-JSON = [(b"content-type", b"application/json")]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SSE = {b"content-type": b"text/event-stream; charset=utf-8"}
+JSON = {b"content-type": b"application/json"}
 
 WHOLE = wire(normal()).replace(b'"a"', '"é🙂"'.encode()).replace(b"\n", b"\r\n")
 
 
-def _answer(*, streaming: bool = True) -> tuple[Answer, list[Record]]:
+def _answer(
+    *, streaming: bool = True, patterns: Patterns | None = None
+) -> tuple[Answer, list[Record]]:
     done: list[Record] = []
     record = Record(number=0, entry=0, due=1000)
-    answer = Answer(record, streaming=streaming, done=lambda a: done.append(a.record))
+    answer = Answer(
+        record, streaming=streaming, done=lambda a: done.append(a.record), patterns=patterns
+    )
     answer.on_sent(1000)
     return answer, done
 
@@ -31,14 +39,15 @@ def _answer(*, streaming: bool = True) -> tuple[Answer, list[Record]]:
 def _read(
     *reads: bytes,
     status: int = 200,
-    headers: list[tuple[bytes, bytes]] = SSE,
+    headers: Mapping[bytes, bytes] = SSE,
     end: Failure | None = None,
+    patterns: Patterns | None = None,
 ) -> Record:
     """An answer with one read each nanosecond from 2000 on."""
-    answer, done = _answer()
+    answer, done = _answer(patterns=patterns)
     answer.on_head(2000, status, headers)
     for at, read in enumerate(reads, start=2000):
-        answer.on_data(at, read)
+        answer.on_data(at, [read])
     if end is None:
         answer.on_end(2999)
     else:
@@ -56,11 +65,11 @@ def test_the_record_does_not_depend_on_where_reads_end(cuts: list[int]) -> None:
     answer, done = _answer()
     answer.on_head(2000, 200, SSE)
     for a, b in pairwise(sorted({0, len(WHOLE), *cuts})):
-        answer.on_data(2000, WHOLE[a:b])
+        answer.on_data(2000, [WHOLE[a:b]])
     answer.on_end(2000)
     whole, done_whole = _answer()
     whole.on_head(2000, 200, SSE)
-    whole.on_data(2000, WHOLE)
+    whole.on_data(2000, [WHOLE])
     whole.on_end(2000)
     assert _values(done[0]) == _values(done_whole[0])
     assert done[0].status is Status.OK
@@ -181,17 +190,17 @@ def test_a_refusal_keeps_the_words_of_the_server(body: bytes, message: str) -> N
 
 
 def test_a_message_is_cut_to_a_kibibyte_between_characters() -> None:
-    record = _read("é".encode() * 40_000, status=500, headers=[])
+    record = _read("é".encode() * 40_000, status=500, headers={})
     assert record.error_message == "é" * 512
 
 
 def test_retry_after_is_noted() -> None:
-    record = _read(b"slow down", status=429, headers=[(b"retry-after", b"1")])
+    record = _read(b"slow down", status=429, headers={b"retry-after": b"1"})
     assert record.error_message == "slow down (Retry-After: 1)"
 
 
 def test_a_redirect_is_a_failure() -> None:
-    assert _read(b"", status=307, headers=[(b"location", b"/x")]).error_kind == "http_307"
+    assert _read(b"", status=307, headers={b"location": b"/x"}).error_kind == "http_307"
 
 
 def test_an_answer_in_one_piece_has_a_latency_and_no_first_token() -> None:
@@ -201,7 +210,7 @@ def test_an_answer_in_one_piece_has_a_latency_and_no_first_token() -> None:
         "usage": {"prompt_tokens": 5, "completion_tokens": 3},
     }
     answer.on_head(2000, 200, JSON)
-    answer.on_data(2500, orjson.dumps(body))
+    answer.on_data(2500, [orjson.dumps(body)])
     answer.on_end(2500)
     (record,) = done
     assert (record.status, record.streamed) == (Status.OK, False)
@@ -226,7 +235,7 @@ def test_no_answer_at_all_keeps_the_kind_of_its_failure() -> None:
 def test_given_up_in_the_middle_keeps_what_had_come() -> None:
     answer, done = _answer()
     answer.on_head(2000, 200, SSE)
-    answer.on_data(2000, content("a"))
+    answer.on_data(2000, [content("a")])
     answer.give_up(3000, Status.CANCELLED, Failure("stopped", "told to"))
     answer.on_end(4000)
     (record,) = done
@@ -236,7 +245,7 @@ def test_given_up_in_the_middle_keeps_what_had_come() -> None:
 def test_given_up_after_its_end_is_ok() -> None:
     answer, done = _answer()
     answer.on_head(2000, 200, SSE)
-    answer.on_data(2000, content("a") + finish())
+    answer.on_data(2000, [content("a") + finish()])
     answer.give_up(3000, Status.TIMEOUT, Failure("request_timeout", ""))
     assert done[0].status is Status.OK
 
@@ -252,3 +261,62 @@ def test_the_name_of_a_tool_is_text_and_its_id_is_not() -> None:
     named = {"index": 0, "function": {"name": "f", "arguments": ""}}
     record = _read(chunk({"tool_calls": [call]}), chunk({"tool_calls": [named]}), finish(), DONE)
     assert (record.chunks, record.first_text) == (1, 2001)
+
+
+def _named(answer_id: str, *events: bytes) -> list[bytes]:
+    return [data.replace(b'"id":"c"', b'"id":"%b"' % answer_id.encode()) for data in events]
+
+
+STREAMS = [
+    [role(), content("a"), content("b"), finish(), usage(5, 2), DONE],
+    [role(), content("b"), content('"'), content("c"), finish("length"), usage(6, 3), DONE],
+    [content("x"), content("y"), finish(), DONE],
+    [role(), chunk({"reasoning": "a"}), chunk({"reasoning": "b"}), content("c"), finish(), DONE],
+    [role(), content("a"), event({"error": "engine died"}), finish(), DONE],
+    [role(), content("a"), chunk({}, "abort"), DONE],
+    [role(), finish(), usage(5, 0, prompt_tokens_details={"cached_tokens": 4}), DONE],
+    [role(), content("a"), content("b")],
+]
+
+
+@given(
+    st.lists(st.sampled_from(STREAMS), max_size=5),
+    st.sampled_from(STREAMS),
+    st.lists(st.integers(1, 900), max_size=5),
+)
+def test_what_other_answers_have_taught_changes_no_record(
+    earlier: list[list[bytes]], events: list[bytes], cuts: list[int]
+) -> None:
+    patterns = Patterns()
+    for number, stream in enumerate(earlier):
+        _read(*_named(f"chatcmpl-{number}", *stream), patterns=patterns)
+    events = _named("chatcmpl-last", *events)
+    assert _values(_read(*events, patterns=patterns)) == _values(_read(*events))
+    whole = b"".join(events)
+    edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    reads = [whole[a:b] for a, b in pairwise(edges)]
+    assert _values(_read(*reads, patterns=patterns)) == _values(_read(*reads))
+
+
+def test_the_first_text_of_an_answer_is_recognised_by_those_of_others() -> None:
+    patterns = Patterns()
+    _read(*_named("one", *STREAMS[0]), patterns=patterns)
+    record = _read(*_named("two", content("a"), content("b"), finish(), DONE), patterns=patterns)
+    assert (record.first_event, record.first_text, record.first_output) == (2000, 2000, 2000)
+    assert (record.chunks, list(record.gaps)) == (2, [1])
+
+
+def test_reasoning_that_is_recognised_is_no_output() -> None:
+    patterns = Patterns()
+    thinking = [chunk({"reasoning": "a"}), chunk({"reasoning": "b"})]
+    _read(*_named("one", *thinking, finish(), DONE), patterns=patterns)
+    record = _read(*_named("two", *thinking, content("c"), finish(), DONE), patterns=patterns)
+    assert (record.first_text, record.first_output, record.chunks) == (2000, 2002, 3)
+
+
+def test_an_answer_leaves_behind_what_the_next_one_need_not_parse() -> None:
+    patterns = Patterns()
+    _read(*_named("one", *STREAMS[0]), patterns=patterns)
+    assert patterns.template is not None
+    first, *_, last, counts, _ = _named("two", *STREAMS[0])
+    assert all(patterns.meaning(known, b"two") is not None for known in (first, last, counts))

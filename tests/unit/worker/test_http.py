@@ -12,6 +12,8 @@ from tare.telemetry.overriding import override
 from tare.worker.http import Connection, request_head
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tare.worker.failure import Failure
     from tare.worker.http import Headers
 
@@ -30,7 +32,7 @@ class _Log:
     def __init__(self) -> None:
         self.sent = 0
         self.status = 0
-        self.headers: Headers = []
+        self.headers: Headers = {}
         self.body = b""
         self.ends: list[str] = []
 
@@ -39,11 +41,11 @@ class _Log:
 
     def on_head(self, at: int, status: int, headers: Headers) -> None:
         assert at >= self.sent
-        self.status, self.headers = status, headers
+        self.status, self.headers = status, dict(headers)
 
-    def on_data(self, at: int, data: bytes) -> None:
+    def on_data(self, at: int, pieces: Sequence[bytes]) -> None:
         assert at >= self.sent
-        self.body += data
+        self.body += b"".join(pieces)
 
     def on_end(self, at: int) -> None:
         assert at >= self.sent
@@ -89,7 +91,35 @@ def test_an_answer_may_be_cut_anywhere(answer: bytes, data: st.DataObject) -> No
 def test_header_names_are_in_lower_case() -> None:
     connection, _, log = _connected()
     connection.data_received(CHUNKED)
-    assert log.headers[0] == (b"content-type", b"text/event-stream")
+    assert log.headers == {b"content-type": b"text/event-stream", b"transfer-encoding": b"chunked"}
+
+
+def test_headers_of_an_interim_answer_are_not_those_of_the_answer() -> None:
+    connection, _, log = _connected()
+    connection.data_received(INTERIM + WITH_LENGTH)
+    assert log.headers == {b"content-length": b"5"}
+
+
+def test_names_are_compared_in_lower_case_whatever_the_others_are() -> None:
+    connection, _, log = _connected()
+    connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-type: x\r\nContent-LENGTH: 5\r\n\r\nabc")
+    connection.connection_lost(None)
+    assert log.ends == ["closed"]
+
+
+def test_a_read_is_handed_over_in_the_pieces_that_the_server_framed() -> None:
+    seen: list[list[bytes]] = []
+
+    class Pieces(_Log):
+        @override
+        def on_data(self, at: int, pieces: Sequence[bytes]) -> None:  # noqa: ARG002 - Exchange
+            seen.append(list(pieces))
+
+    connection = _Kept()
+    connection.connection_made(MemoryTransport())
+    connection.send(Pieces(), b"request")
+    connection.data_received(CHUNKED)
+    assert seen == [[b"abc", b"de"]]
 
 
 def test_an_answer_without_a_length_lasts_until_the_connection_closes() -> None:

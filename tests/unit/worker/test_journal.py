@@ -10,7 +10,7 @@ from support.events import normal
 from support.load import closed_loop, run_load, work_order
 from support.scripted import Script, ScriptedServer
 from tare.measure.rows import Row, Rows, read_rows
-from tare.worker.journal import row_of
+from tare.worker.columns import rows
 from tare.worker.orders import OrderError
 from tare.worker.record import Record, Status
 
@@ -24,9 +24,9 @@ QUICK = Script(writes=[(0, data) for _, data in normal()])
 
 
 def _row(record: Record) -> Row:
-    rows = Rows()
-    rows.add(*row_of(record, gate=1000 * MS))
-    (row,) = read_rows(rows.to_json())
+    kept = Rows()
+    kept.add_all(rows([record], gate=1000 * MS))
+    (row,) = read_rows(kept.to_json())
     return row
 
 

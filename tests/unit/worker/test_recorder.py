@@ -3,9 +3,13 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tare.measure.counts import Count
 from tare.measure.histogram import Histogram
 from tare.plan.order import PhaseOrder
+from tare.worker.columns import distributions, rows
 from tare.worker.record import Record, Status, TokenSource
 from tare.worker.recorder import PhaseRecorder
 
@@ -176,3 +180,86 @@ def test_a_request_that_is_cancelled_on_purpose_is_no_failure() -> None:
         0,
         {},
     )
+
+
+TOKENS = st.none() | st.integers(0, 5)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    """Any request, whether its moments make sense together or not."""
+    sent = draw(st.just(0) | st.integers(1, 5) | st.integers(SECOND, 12 * SECOND))
+    steps = st.integers(0, 3) | st.integers(0, 5 * SECOND)
+    first = sent + draw(steps) if sent and draw(st.booleans()) else 0
+    gaps = draw(st.lists(steps, max_size=3)) if first else []
+    last = first + sum(gaps)
+    return Record(
+        number=draw(st.integers(0, 500)),
+        entry=1,
+        asked_tokens=draw(st.integers(0, 3)),
+        due=max(sent - draw(steps), 0),
+        sent=sent,
+        first_event=first and max(first - draw(steps), sent),
+        first_text=first,
+        first_output=first and draw(st.sampled_from([0, last])),
+        last_text=last,
+        closed=max(last, sent) + draw(steps),
+        gaps=array("q", gaps),
+        status=draw(st.sampled_from(Status)),
+        error_kind=draw(st.sampled_from([None, "reset", "planned_cancel"])),
+        streamed=draw(st.booleans()),
+        missing_done=draw(st.booleans()),
+        chunks=len(gaps) + 1 if first else 0,
+        prompt_tokens=draw(TOKENS),
+        output_tokens=draw(TOKENS),
+        cached_tokens=draw(TOKENS),
+        token_source=draw(st.sampled_from([None, *TokenSource])),
+    )
+
+
+@given(st.lists(records(), max_size=8))
+def test_a_column_holds_what_each_request_says_of_itself(some: list[Record]) -> None:
+    columns = distributions(some)
+    assert columns.pop("stream_closed") == [r.closed - r.sent for r in some]
+    assert columns.pop("chunks") == [r.chunks for r in some if r.streamed]
+    for name, values in columns.items():
+        own = [getattr(record, name) for record in some]
+        assert sorted(values) == sorted(value for value in own if value is not None)
+    for name, column in zip(("time_to_first_token", "latency"), rows(some, 0)[4:6], strict=True):
+        own = [getattr(r, "request_latency" if name == "latency" else name) for r in some]
+        assert column == [-1 if value is None else value // 1000 for value in own]
+
+
+@settings(deadline=None)
+@given(st.lists(records(), max_size=30), st.sets(st.integers(0, 30)))
+def test_sums_do_not_depend_on_when_they_are_asked_for(some: list[Record], asked: set[int]) -> None:
+    limits = {"time_to_first_token": 100 * MS, "inter_chunk_latency": 10 * MS}
+    at_once, singly = _recorder(TEN_SECONDS, **limits), _recorder(TEN_SECONDS, **limits)
+    for place, record in enumerate(some):
+        at_once.add(record)
+        singly.add(record)
+        if place in asked:
+            assert sum(singly.counts[kind] for kind in ("ok", "failed", "cancelled")) == place + 1
+    finished = 30 * SECOND
+    assert at_once.result(finished=finished, connections_opened=0) == singly.result(
+        finished=finished, connections_opened=0
+    )
+    expected = sum(record.tokens_until(10 * SECOND) for record in some)
+    assert at_once.counts[Count.OUTPUT_TOKENS_IN_WINDOW] == expected
+    in_time = [r for r in some if r.prompt_tokens and 0 < r.first_text <= 10 * SECOND]
+    assert at_once.counts[Count.PROMPT_TOKENS_IN_WINDOW] == sum(
+        record.prompt_tokens or 0 for record in in_time
+    )
+    ok = [r for r in some if r.status is Status.OK and (r.ended or r.closed) <= 10 * SECOND]
+    assert at_once.counts[Count.OK_IN_WINDOW] == len(ok)
+
+
+def test_progress_sees_every_request_that_has_ended() -> None:
+    recorder = _recorder()
+    for number in range(250):
+        recorder.issue(0)
+        recorder.add(_record(number=number))
+        if number % 7 == 0:
+            assert recorder.counts[Count.OK] == number + 1
+    latency = Histogram.from_json(recorder.histogram("request_latency"))
+    assert (recorder.counts[Count.ISSUED], latency.count) == (250, 250)
