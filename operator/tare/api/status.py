@@ -142,11 +142,11 @@ class CellRow(StatusModel):
     message: Text | None = None
     """The same for people."""
     trials_done: Count = 0
-    """Trials that were measured."""
+    """Trials that were measured; not said of a cell whose every trial was."""
     metrics: Headlines | None = None
     """Its numbers; all of them are in the results."""
     cache: Annotated[str, StringConstraints(max_length=64)] | None = None
-    """AsPlanned, or what is wrong with, or not known of, the cached tokens of a trial."""
+    """What is wrong with, or not known of, the cached tokens of a trial; nothing if as planned."""
     goals: GoalsVerdict | None = None
     """Whether it meets the goals."""
 

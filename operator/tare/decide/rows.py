@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tare.api.reasons import CellState
+from tare.api.reasons import CellState, Reason
 from tare.api.status import ROW_LIMIT
 from tare.measure.cell import Headline, headlines
 from tare.measure.goals import GoalVerdict, Verdict
@@ -53,8 +53,9 @@ def row(outcome: CellOutcome) -> dict[str, Any]:
         "index": outcome.index,
         "name": outcome.name[:_NAME_LIMIT],
         "state": str(outcome.state),
-        "trialsDone": outcome.trials_done,
     }
+    if outcome.state is not CellState.MEASURED:
+        document["trialsDone"] = outcome.trials_done
     if outcome.reason is not None:
         document["reason"] = str(outcome.reason)
     if outcome.summary is not None:
@@ -62,7 +63,7 @@ def row(outcome: CellOutcome) -> dict[str, Any]:
             _name(line.metric, line.statistic): _estimate(line)
             for line in headlines(outcome.summary)
         }
-    if outcome.summary is not None and outcome.cache is not None:
+    if outcome.summary is not None and outcome.cache not in (None, Reason.AS_PLANNED):
         document["cache"] = str(outcome.cache)
     if outcome.goals:
         document["goals"] = _goals(outcome.goals)

@@ -52,7 +52,6 @@ def test_a_measured_cell_shows_its_headlines_and_intervals_from_three_trials_on(
         "index": 0,
         "name": "rate=4",
         "state": "Measured",
-        "trialsDone": 3,
         "metrics": {
             "request_throughput": "12.5 ±0",
             "output_token_throughput": "1600 ±0",

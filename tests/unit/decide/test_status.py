@@ -311,11 +311,11 @@ def test_b71_what_a_reset_left_behind_stands_in_the_condition_with_its_number() 
     assert found["message"] == f"cell 1: {text}"
 
 
-def test_the_row_of_a_measured_cell_says_what_is_to_be_said_of_its_cache() -> None:
+def test_the_row_of_a_cell_says_of_its_cache_only_what_is_not_as_planned() -> None:
     records = [cached(0, PLANNED), cached(1, Reason.SERVER_RESTARTED)]
     status = status_of(run_of_cells(5), records)
     said = [row.get("cache") for row in status["cells"]]
-    assert said == ["AsPlanned", "ServerRestarted", None, None, None]
+    assert said == [None, "ServerRestarted", None, None, None]
 
 
 def test_a_concern_of_one_cell_makes_the_measurement_unsound() -> None:

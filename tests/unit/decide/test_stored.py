@@ -262,7 +262,8 @@ def test_the_crd_describes_no_field_that_nobody_writes() -> None:
             written |= paths(world.status)
     [cell] = cells(1, trials=3)
     trials = [measured(0, trial) for trial in range(3)]
-    written |= paths({"cells": [row(outcome_of(cell, trials, GOALS))]})
+    warm = replace(outcome_of(cell, trials, GOALS), cache=Reason.CONTAMINATED)
+    written |= paths({"cells": [row(warm)]})
     unwritten = {path for path in described(SCHEMA) if not path.startswith("target")} - written
     assert unwritten == set()
 
