@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.bed import QUICK, Bed, manifest
+from support.eventually import eventually
 from support.kubectl import Kubectl
 from tare.kube.port import RUN
 
@@ -101,9 +102,17 @@ async def test_the_log_of_a_worker_is_there_while_it_runs(bed: Bed) -> None:
     kubectl("apply", "--filename=-", text=json.dumps(endless()))
     await server.under_load()
 
-    log = kubectl("logs", "--selector=app.kubernetes.io/managed-by=tare")
+    log = ""
+
+    async def told() -> bool:
+        # A kubelet may tell that a container runs a moment after its first request.
+        nonlocal log
+        said = kubectl.attempt("logs", "--selector=app.kubernetes.io/managed-by=tare")
+        log = said.out
+        return said.code == 0 and "phase 1: running" in log
+
+    await eventually(told, 30, lambda: f"the log is {log!r}")
     assert "worker 0 is registered" in log
-    assert "phase 1: running" in log
     kubectl("patch", "br", "run", "--type=merge", '--patch={"spec":{"cancel":true}}')
     kubectl("wait", "br/run", "--for=condition=Finished", "--timeout=30s")
     assert columns(kubectl("get", "br", "run"))["PHASE"] == "Cancelled"
