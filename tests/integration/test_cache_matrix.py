@@ -37,5 +37,5 @@ async def test_every_cell_of_a_pairwise_cover_finds_what_was_planned(bed: Bed) -
         status = await bed.finished(namespace, run["metadata"]["name"], seconds=300)
         said = told(status, "CacheAsPlanned")
         assert said["reason"] == "AsPlanned", said
-        assert [cell["cache"] for cell in status["cells"]] == ["AsPlanned"] * cells
+        assert not any("cache" in cell for cell in status["cells"]), "all are as planned"
         await assert_as_planned(bed, run)

@@ -52,7 +52,7 @@ async def between_reset_and_gate(scene: Scene) -> None:
 
 async def in_warm_up(scene: Scene) -> None:
     await scene.submit(cells=2)
-    await scene.until_total("requests", 2)
+    await scene.until_all_run(0)
 
 
 async def while_the_profiler_starts(scene: Scene) -> None:
@@ -63,12 +63,12 @@ async def while_the_profiler_starts(scene: Scene) -> None:
 
 async def in_profiling(scene: Scene) -> None:
     await scene.submit(cells=2)
-    await scene.until_total("requests_while_profiling", 1)
+    await scene.until_all_run(1)
 
 
 async def in_a_phase_that_outlasts_the_restart(scene: Scene) -> None:
     await scene.submit(concurrency=1)
-    await scene.until_total("requests_while_profiling", 1)
+    await scene.until_all_run(1)
 
 
 async def while_the_profiler_stops(scene: Scene) -> None:

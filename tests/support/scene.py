@@ -5,11 +5,14 @@ The model servers and the stored results are the judges of how it ended: not wha
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import aiohttp
 
 from support.bed import Bed, Server, eventually, manifest
 from support.embedded import Embedded
@@ -85,6 +88,24 @@ class Scene:
             return await self.total(count) >= least
 
         await self.until(reached)
+
+    async def until_all_run(self, phase: int) -> None:
+        """Wait until every worker of the first cell has passed the gate of a phase."""
+        base = f"{self.own.devcluster.url}/api/v1/namespaces/{self.namespace}/pods"
+
+        async def passed() -> bool:
+            async with aiohttp.ClientSession() as session:
+                logs = []
+                for pod in await self.workers():
+                    if pod["metadata"]["labels"][names.LABEL_CELL] != "0":
+                        continue  # Of the next one, started ahead.
+                    async with session.get(f"{base}/{pod['metadata']['name']}/log") as answer:
+                        logs.append(await answer.text())
+            # One without a share of the load has drained at once.
+            told = re.compile(f"phase {phase}: (running|drained)")
+            return bool(logs) and all(map(told.search, logs))
+
+        await self.until(passed)
 
     async def until_served(self, point: str, by: Callable[[Iterable[bool]], bool] = all) -> None:
         """Wait until every server, or any, has shown its fault."""
