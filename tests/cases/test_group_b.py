@@ -16,6 +16,7 @@ from support.load import (
     closed_loop,
     histogram,
     milliseconds,
+    open_loop,
     run_load,
     work_order,
 )
