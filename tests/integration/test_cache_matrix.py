@@ -32,8 +32,8 @@ async def test_every_cell_of_a_pairwise_cover_finds_what_was_planned(bed: Bed) -
     for load, found in by_load(rows):
         service = {"name": load, "port": 8000}
         document = run_of(load, found, service=service, model="m")
-        runs.append((await bed.submit(namespace, document), len(found)))
-    for run, cells in runs:
+        runs.append(await bed.submit(namespace, document))
+    for run in runs:
         status = await bed.finished(namespace, run["metadata"]["name"], seconds=300)
         said = told(status, "CacheAsPlanned")
         assert said["reason"] == "AsPlanned", said
