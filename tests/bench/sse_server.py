@@ -23,6 +23,7 @@ import gc
 import resource
 import sys
 import zlib
+from collections import deque
 from dataclasses import asdict, dataclass, field
 from time import monotonic_ns
 from typing import Any, cast
@@ -94,6 +95,23 @@ class _Server:
         self.stats = Stats()
         self.log: list[Stream] = []
         self._behaviours: dict[bytes, _Behaviour] = {}
+        self._read: deque[tuple[_Connection, int, bytes]] = deque()
+
+    def soon(self, connection: _Connection, at: int, data: bytes) -> None:
+        """Have a read worked on between two looks at the sockets.
+
+        A moment of reading is right only when the read is made as soon as its bytes are there, and
+        not after the work on 63 others that came with it.
+        """
+        if not self._read:
+            self.loop.call_soon(self._turn)
+        self._read.append((connection, at, data))
+
+    def _turn(self) -> None:
+        connection, at, data = self._read.popleft()
+        if self._read:
+            self.loop.call_soon(self._turn)
+        connection.take(at, data)
 
     def behaviour(self, path: bytes) -> _Behaviour:
         found = self._behaviours.get(path)
@@ -130,7 +148,10 @@ class _Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        at = monotonic_ns()
+        self._server.soon(self, monotonic_ns(), data)
+
+    def take(self, at: int, data: bytes) -> None:
+        """Work on what was read at a moment."""
         if self._buffer:
             data, self._buffer = self._buffer + data, b""
         while data:
