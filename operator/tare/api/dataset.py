@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from tare.api.fields import MAX_INT32, Duration, Model, Rule
 from tare.api.lengths import Length, TokenLengths, token_lengths
 from tare.api.prefixes import SYSTEM_FIELDS, PrefixPrompts, given
 from tare.api.quantity import parse_duration
+
+if TYPE_CHECKING:
+    from tare.api.endpoint import ConfigMapKey
 
 __all__ = ["CacheBust", "Dataset", "Prompts", "Turns"]
 
@@ -186,6 +189,13 @@ class Dataset(Model):
     """Sessions of several turns."""
     seed: Annotated[int, Field(ge=0, le=MAX_INT32)] = 0
     """The same seed gives the same prompts, for any number of workers."""
+
+    @property
+    def system_prompt_source(self) -> ConfigMapKey | None:
+        """Where the system prompt comes from, when it comes from a ConfigMap."""
+        prefix = self.prefix_prompts
+        source = prefix.system_prompt_from if prefix is not None else None
+        return source.config_map_key_ref if source is not None else None
 
     @property
     def has_system(self) -> bool:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from tare.api.reasons import CellState, Reason
 from tare.cli.virtual_client import VirtualWorkers
 from tare.decide.children import TrialKey
-from tare.decide.outcome import goals_of, outcome_of
+from tare.decide.outcome import cost_of, goals_of, outcome_of
 from tare.decide.records import TrialRecord
-from tare.decide.stretches import begins_profiling
 from tare.manifests.order import Address, build_order
-from tare.measure.cost import Cost
 from tare.measure.trial import TrialSummary, summarize
+from tare.plan.stretches import begins_profiling
 from tare.plan.trials import schedule
 from tare.results.document import SummaryDocument
 from tare.results.summary import summarize_run
@@ -211,7 +210,7 @@ class _Run:
             workers.run_phase(phase)
         usage = service.usage()
         summary = summarize(
-            workers.results(), goodput=spec.goodput_seconds, cost=_cost_of(spec)
+            workers.results(), goodput=spec.goodput_seconds, cost=cost_of(spec)
         ).without_rows()
         return _record(cell, trial, summary), usage
 
@@ -258,10 +257,3 @@ def _replicas(spec: BenchmarkRunSpec, given: int | None) -> int:
         return given
     urls = len(spec.endpoint.given_urls)
     return urls if urls > 1 else spec.cost.replicas if spec.cost is not None else 1
-
-
-def _cost_of(spec: BenchmarkRunSpec) -> Cost | None:
-    cost = spec.cost
-    if cost is None:
-        return None
-    return Cost(usd_per_hour=float(cost.usd_per_hour), replicas=cost.replicas)

@@ -16,9 +16,9 @@ import yaml
 from tare.telemetry.overriding import override
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["STDIN", "ManifestError", "read_documents"]
+__all__ = ["STDIN", "ManifestError", "name_of", "read_documents"]
 
 STDIN = "-"
 _MERGE = "tag:yaml.org,2002:merge"
@@ -60,6 +60,12 @@ _Loader.yaml_implicit_resolvers = {
     first: [pair for pair in pairs if pair[0] != _TIMESTAMP]
     for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+def name_of(run: Mapping[str, Any]) -> str:
+    """Return the name of a checked run; the beginning of it when the API server draws the rest."""
+    metadata = run["metadata"]
+    return str(metadata.get("name") or metadata["generateName"])
 
 
 def read_documents(source: str) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tare.cli.exits import Exit
-from tare.cli.manifests import ManifestError
+from tare.cli.manifests import ManifestError, name_of
 from tare.cli.validate import runs_in
 from tare.decide.acceptance import Accepted, accept
 from tare.decide.cache import block_sizes, cache_settings
@@ -143,7 +143,7 @@ def _distinct(cells: Sequence[Cell], known: _Known) -> list[tuple[list[str], _Pl
 
 
 def _plan(spec: BenchmarkRunSpec, known: _Known) -> _Plan:
-    unread = spec.dataset.prefix_prompts and spec.dataset.prefix_prompts.system_prompt_from
+    unread = spec.dataset.system_prompt_source is not None
     order = build_order(
         Owner(name="plan", namespace="default", uid="plan"),
         TrialKey(0, 0, 1),
@@ -164,7 +164,7 @@ def _plan(spec: BenchmarkRunSpec, known: _Known) -> _Plan:
         block_known=known.block_size is not None,
     )
     framed = replace(outline, frame=_chat_ml(outline))
-    said = tuple(_assumed(framed, settings, unread=bool(unread)))
+    said = tuple(_assumed(framed, settings, unread=unread))
     # A plan that doubts every length would say nothing.
     phases = plan_before(replace(framed, exact=True), order.phases, settings)
     return _Plan(phases=phases, assumptions=said)
@@ -191,7 +191,7 @@ def _assumed(outline: Outline, settings: CacheSettings, *, unread: bool) -> Sequ
 
 
 def _title(run: Any, outcome: Accepted, names: Sequence[str]) -> str:
-    name = run["metadata"].get("name") or run["metadata"]["generateName"]
+    name = name_of(run)
     if len(outcome.cells) == 1:
         return f"{name}: cached prompt tokens (approximate)"
     shown, more = "; ".join(names[:_NAMED]), len(names) - _NAMED

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tare.cli.exits import Exit
 from tare.cli.forecast import forecast
-from tare.cli.manifests import ManifestError
+from tare.cli.manifests import ManifestError, name_of
 from tare.cli.run_file import load_run
 from tare.cli.session import complain
 from tare.cli.tables import (
@@ -88,9 +88,7 @@ def predict(
 
 
 def _owner(run_file: RunFile) -> Owner:
-    metadata = run_file.run["metadata"]
-    name = metadata.get("name") or metadata["generateName"]
-    return Owner(name=name, namespace=run_file.namespace, uid=_UID)
+    return Owner(name=name_of(run_file.run), namespace=run_file.namespace, uid=_UID)
 
 
 def _system_prompt(file: str, run_file: RunFile, accepted: Accepted) -> str | None:
@@ -99,10 +97,9 @@ def _system_prompt(file: str, run_file: RunFile, accepted: Accepted) -> str | No
     Raises:
         ManifestError: it is not there.
     """
-    prefix = accepted.spec.dataset.prefix_prompts
-    if prefix is None or prefix.system_prompt_from is None:
+    wanted = accepted.spec.dataset.system_prompt_source
+    if wanted is None:
         return None
-    wanted = prefix.system_prompt_from.config_map_key_ref
     for _, document in run_file.others:
         if document["kind"] == "ConfigMap" and document["metadata"].get("name") == wanted.name:
             text = (document.get("data") or {}).get(wanted.key)

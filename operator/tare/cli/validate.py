@@ -12,7 +12,7 @@ import click
 
 from tare.api import names
 from tare.cli.exits import Exit
-from tare.cli.manifests import ManifestError, read_documents
+from tare.cli.manifests import ManifestError, name_of, read_documents
 from tare.decide.acceptance import Accepted, accept, warnings_of
 from tare.net.allowlist import AllowList
 
@@ -66,7 +66,7 @@ def _report(run: Any) -> bool:
         for problem in outcome.problems:
             click.echo(str(problem), err=True)
         return False
-    name = run["metadata"].get("name") or run["metadata"]["generateName"]
+    name = name_of(run)
     cells, trials = len(outcome.cells), outcome.spec.trials.count
     click.echo(f"{name}: valid, {_count(cells, 'cell')} x {_count(trials, 'trial')}")
     for warning in warnings_of(outcome.cells):

@@ -120,7 +120,6 @@ class VirtualWorkers:
         order, workload = self._order, self._workloads[index]
         share = worker_share(phase, index, order.workers)
         sessions = workload.sessions(phase, share)
-        profiling = [p for p in order.phases if p.kind == "profiling"]
         return PhaseRunner(
             phase,
             share,
@@ -131,7 +130,7 @@ class VirtualWorkers:
                 streaming=order.target.streaming,
                 endpoints=[f"replica-{number}" for number in range(self._service.replicas)],
                 limits=limits_in_nanoseconds(order.goodput),
-                rows=order.rows // len(profiling) if phase in profiling else 0,
+                rows=order.rows_of(phase),
             ),
             sender=_Sender(
                 order,

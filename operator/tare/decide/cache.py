@@ -12,7 +12,7 @@ from tare.measure.rows import read_rows
 from tare.measure.servers import ServerCounts, ServerFact, cached_by_counters
 from tare.plan.cache.expected import Servers
 from tare.plan.cache.outline import Outline
-from tare.plan.cache.plan import CacheSettings, assumptions, merged, plan_after
+from tare.plan.cache.plan import CacheSettings, assumptions, plan_after
 from tare.plan.cache.verdict import judge_cache, reported, unverified
 
 if TYPE_CHECKING:
@@ -71,12 +71,7 @@ def judge_trial(
         )
         for size in _sizes(spec, evidence)
     ]
-    plans = merged(
-        [
-            plan_after(outline, phases, one, results=evidence.results, skew=evidence.skew)
-            for one in settings
-        ]
-    )
+    plans = plan_after(outline, phases, *settings, results=evidence.results, skew=evidence.skew)
     return judge_cache(
         plans,
         evidence.results,

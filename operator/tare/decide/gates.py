@@ -19,10 +19,10 @@ from tare.decide.actions import AddProfilerFinalizer
 from tare.decide.attempt import ProfilerMark, ProfilerState
 from tare.decide.facts import OpKind, WorkerView
 from tare.decide.isolate import reset_before_profiling, same_replicas
-from tare.decide.stretches import last_profiled
 from tare.measure.counts import Count
 from tare.measure.hooks import HookReport, Replicas
 from tare.measure.messages import CommandKind, WorkerState
+from tare.plan.stretches import last_profiled
 
 if TYPE_CHECKING:
     from tare.decide.draft import Draft

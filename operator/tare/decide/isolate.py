@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from tare.api.reasons import CellState, ConditionType, Reason
 from tare.decide.attempt import ResetMark, ResetState, weakest
 from tare.decide.facts import OpKind, ResetResult
-from tare.decide.stretches import begins_profiling
 from tare.measure.hooks import HookReport, PreflightReport, Replicas
 from tare.measure.messages import WorkerState
+from tare.plan.stretches import begins_profiling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,6 +14,7 @@ from tare.api.reasons import CellState, Reason
 from tare.decide.attempt import ResetState, weakest
 from tare.measure.cache import CacheWord
 from tare.measure.cell import CellSummary, aggregate
+from tare.measure.cost import Cost
 from tare.measure.goals import Goal, GoalVerdict, JudgedCell, RunVerdict, judge, judge_run
 
 if TYPE_CHECKING:
@@ -78,6 +79,14 @@ def goals_of(spec: BenchmarkRunSpec) -> tuple[Goal, ...]:
         )
         for goal in spec.goals
     )
+
+
+def cost_of(spec: BenchmarkRunSpec) -> Cost | None:
+    """Turn the prices of a spec into numbers; None when it has none."""
+    cost = spec.cost
+    if cost is None:
+        return None
+    return Cost(usd_per_hour=float(cost.usd_per_hour), replicas=cost.replicas)
 
 
 def outcome_of(cell: Cell, records: Sequence[TrialRecord], goals: Sequence[Goal]) -> CellOutcome:

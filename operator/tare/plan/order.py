@@ -223,3 +223,8 @@ class WorkOrder:
     """Folder of the worker in which each process writes its requests as lines of JSON."""
     goodput: Mapping[str, float] = field(default_factory=dict)
     """Metric name to the limit in seconds that a good request must meet."""
+
+    def rows_of(self, phase: PhaseOrder) -> int:
+        """Return of how many requests of one of its phases a row is kept: profiling shares them."""
+        profiling = [each for each in self.phases if each.kind == "profiling"]
+        return self.rows // len(profiling) if phase in profiling else 0

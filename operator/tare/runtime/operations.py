@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from tare.api.reasons import CellState
 from tare.decide.attempt import Attempt, ProfilerState, ResetState
 from tare.decide.facts import Op, OpKind, OpResult, OpView, ResetResult, Run
-from tare.decide.outcome import CellOutcome, goals_of, outcome_of
+from tare.decide.outcome import CellOutcome, cost_of, goals_of, outcome_of
 from tare.decide.records import TrialRecord
 from tare.kube.errors import KubeError, Terminating, Unavailable
 from tare.kube.port import EVENT
 from tare.measure.concerns import find_uneven_load
-from tare.measure.cost import Cost
 from tare.measure.servers import ServerCounts, shifted
 from tare.measure.trial import TrialSummary, summarize
 from tare.results.document import TrialDocument
@@ -269,14 +268,7 @@ class Operations:
 
     def _summarize(self, key: TrialKey) -> TrialSummary:
         spec = self._accepted.cells[key.cell].spec
-        cost = spec.cost
-        return summarize(
-            self._book.results(key),
-            goodput=spec.goodput_seconds,
-            cost=Cost(usd_per_hour=float(cost.usd_per_hour), replicas=cost.replicas)
-            if cost
-            else None,
-        )
+        return summarize(self._book.results(key), goodput=spec.goodput_seconds, cost=cost_of(spec))
 
     async def _store_trial(self, run: Run) -> None:
         """Store the end of the attempt; from then on its workers are answered "stored"."""

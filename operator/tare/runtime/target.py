@@ -115,7 +115,7 @@ class TargetService:
         settling = Settling(self._context.clock, patience if settle else 0)
 
         async def find() -> preflights.Target:
-            self._prompts.pop(_source(dataset), None)
+            self._prompts.pop(dataset.system_prompt_source, None)
             await self.system_prompt(dataset)
             settling.check(await self._discover(endpoint))
             given = headers_of(_document(endpoint))
@@ -138,7 +138,7 @@ class TargetService:
         Raises:
             TargetError: it was not found yet, and cannot be found now.
         """
-        source = _source(dataset)
+        source = dataset.system_prompt_source
         if source is None:
             return None
         if source not in self._prompts:
@@ -351,13 +351,6 @@ class TargetService:
                 self._context.cluster, self._owner.namespace, headers
             )
         return self._headers[headers]
-
-
-def _source(dataset: Dataset) -> ConfigMapKey | None:
-    """Where the system prompt comes from, when it comes from a ConfigMap."""
-    prefix = dataset.prefix_prompts
-    source = prefix.system_prompt_from if prefix is not None else None
-    return source.config_map_key_ref if source is not None else None
 
 
 def _document(endpoint: Endpoint) -> dict[str, object]:

@@ -239,13 +239,12 @@ class Load:
         return self.result()
 
     def _recorder(self, phase: PhaseOrder) -> PhaseRecorder:
-        profiling = [p for p in self._order.phases if p.kind == "profiling"]
         return PhaseRecorder(
             phase,
             streaming=self._order.target.streaming,
             endpoints=[str(base.origin) for base in self._assignment.bases],
             limits=self._assignment.limits,
-            rows=self._order.rows // len(profiling) if phase in profiling else 0,
+            rows=self._order.rows_of(phase),
             journal=self._journal,
         )
 

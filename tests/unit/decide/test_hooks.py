@@ -12,7 +12,7 @@ from tare.api.reasons import CellState, Reason
 from tare.decide.attempt import ProfilerState, ResetState, weakest
 from tare.decide.children import TrialKey
 from tare.decide.facts import Op, OpKind, ResetResult
-from tare.decide.stretches import begins_profiling
+from tare.plan.stretches import begins_profiling
 from tare.measure.hooks import HookKind, Replica, Replicas
 from tare.measure.messages import WorkerState
 

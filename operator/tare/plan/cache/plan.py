@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tare.measure.counts import Count
 from tare.measure.histogram import Histogram
 from tare.plan.cache.expected import WIDEST, CacheState, Expected, Servers
 from tare.plan.cache.prefixes import Prefixes
 from tare.plan.cache.records import Excess, overlaps, too_warm
 from tare.plan.cache.requests import Sent, Workload
+from tare.plan.stretches import begins_profiling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -83,8 +85,7 @@ def plan_before(
 def plan_after(
     outline: Outline,
     phases: Sequence[PhaseOrder],
-    settings: CacheSettings,
-    *,
+    *settings: CacheSettings,
     results: Sequence[PhaseResult],
     skew: Mapping[str, float],
 ) -> tuple[PhasePlan, ...]:
@@ -93,16 +94,20 @@ def plan_after(
     Args:
         outline: of the dataset.
         phases: in their order.
-        settings: of the cell.
+        settings: of the cell; several, when the servers may be like any of them and are all that
+            differs. The plan covers each then.
         results: of the phases, with the rows of their requests where they were kept.
         skew: phase to seconds by which the starts of its workers lay apart.
     """
-    outline = _with_template(outline, phases, results, senders=settings.senders)
-    prefixes = Prefixes(outline, answers_repeat=settings.answers_repeat)
-    workload = Workload(outline, prefixes, senders=settings.senders)
-    pairs = list(zip(phases, results, strict=False))
-    sent = [workload.measured(phase, result) for phase, result in pairs]
-    return _plan(prefixes, [p for p, _ in pairs], sent, settings, results=results, skew=skew)
+    alike = settings[0]
+    outline = _with_template(outline, phases, results, senders=alike.senders)
+    prefixes = Prefixes(outline, answers_repeat=alike.answers_repeat)
+    workload = Workload(outline, prefixes, senders=alike.senders)
+    phases = phases[: len(results)]
+    sent = [workload.measured(*pair) for pair in zip(phases, results, strict=False)]
+    return merged(
+        [_plan(prefixes, phases, sent, one, results=results, skew=skew) for one in settings]
+    )
 
 
 def _with_template(
@@ -139,10 +144,11 @@ def _plan(
 ) -> tuple[PhasePlan, ...]:
     state = CacheState(settings.servers)
     known = settings.at_start or not settings.before_profiling
+    kinds = [phase.kind for phase in phases]
     blind = blur = ""
     plans = []
     for number, phase in enumerate(phases):
-        if settings.before_profiling and _begins_profiling(phases, number):
+        if settings.before_profiling and begins_profiling(kinds, number):
             state.reset()
             known, blind, blur = True, "", ""
         requests = sent[number]
@@ -242,12 +248,7 @@ def _blind(phase: PhaseOrder, why: str, *, known: bool) -> PhasePlan:
 
 
 def _failed(result: PhaseResult) -> int:
-    return result.counts.get("issued", 0) - result.counts.get("ok", 0)
-
-
-def _begins_profiling(phases: Sequence[PhaseOrder], number: int) -> bool:
-    before = phases[number - 1].kind if number else "warmup"
-    return phases[number].kind == "profiling" and before != "profiling"
+    return result.counts.get(Count.ISSUED, 0) - result.counts.get(Count.OK, 0)
 
 
 def merged(plans: Sequence[tuple[PhasePlan, ...]]) -> tuple[PhasePlan, ...]:

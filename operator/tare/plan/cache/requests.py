@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tare.measure.counts import Count
 from tare.measure.rows import Row, read_rows
 from tare.plan.cache.expected import Request
 from tare.plan.schedule import total_requests
@@ -55,7 +56,7 @@ class Workload:
 
     def measured(self, phase: PhaseOrder, result: PhaseResult) -> Sent:
         """Return what a phase has sent."""
-        issued = result.counts.get("issued", 0)
+        issued = result.counts.get(Count.ISSUED, 0)
         rows = list(read_rows(result.rows)) if issued <= MOST_REQUESTS else []
         if rows and len(rows) == issued:
             return self._recorded(phase, rows)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tare.api.reasons import Reason
 from tare.measure.cache import CacheVerdict, CacheWord, PhaseCache
+from tare.measure.counts import Count
 from tare.measure.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def reported(results: Sequence[PhaseResult], counted: int | None) -> Reported:
     """
     cached = [Histogram.from_json(r.histograms.get("cached_tokens", {})) for r in results]
     told = sum(one.count for one in cached)
-    answered = sum(result.counts.get("ok", 0) for result in results)
+    answered = sum(result.counts.get(Count.OK, 0) for result in results)
     if told and (told >= answered or counted is None):
         sums = tuple(one.sum for one in cached)
         return Reported(source="usage", by_phase=sums, total=sum(sums))

@@ -28,7 +28,7 @@ from tare.sim.core.steps import (
     start_iteration,
     submit,
 )
-from tare.sim.core.streams import ARRIVALS, SESSIONS, WORKLOAD, Key, chacha_key, ordered, read
+from tare.sim.core.streams import Key, ordered, read, run_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -257,11 +257,7 @@ def simulate_agents(
     fast: bool = False,
 ) -> AgentsRun:
     """Simulate sessions on one engine; `fast` compiles with numba first, with the same numbers."""
-    keys = (
-        chacha_key(seed ^ ARRIVALS),
-        chacha_key(seed ^ WORKLOAD),
-        chacha_key(seed ^ SESSIONS),
-    )
+    keys = run_keys(seed)
     found: AgentsRun = kernel(run_agents, _TUPLES, fast=fast)(agents, limits, horizon, warmup, keys)
     return found
 

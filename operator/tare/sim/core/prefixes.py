@@ -84,14 +84,15 @@ def acquire(prefixes: Prefixes, keys: list[int], private: int, capacity: int) ->
 
     All of its own blocks are safe before the first one is evicted to make room for the others.
     """
-    hits = count_hits(prefixes, keys)
-    missing = 0
+    hits = missing = 0
     for key in keys:
         block = prefixes.blocks.get(key, 0)
         if block == 0:
             missing += 1
         else:
             read_block(prefixes, block)
+            if missing == 0:
+                hits += 1
     make_room(prefixes, missing + private, capacity)
     prefixes.counts[HELD] += private
     for key in keys:

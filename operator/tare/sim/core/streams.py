@@ -35,6 +35,7 @@ __all__ = [
     "next_ordered",
     "ordered",
     "read",
+    "run_keys",
     "scattered",
     "scattered_signed",
     "turn_key",
@@ -75,6 +76,11 @@ def chacha_key(seed: int) -> Key:
         turn = state >> 59
         words.append(((mixed >> turn) | (mixed << ((32 - turn) & 31))) & _MASK)
     return tuple(words)
+
+
+def run_keys(seed: int) -> tuple[Key, Key, Key]:
+    """Return the keys of the streams of a run: of arrivals, of tokens, and of sessions."""
+    return chacha_key(seed ^ ARRIVALS), chacha_key(seed ^ WORKLOAD), chacha_key(seed ^ SESSIONS)
 
 
 def ordered(key: Key) -> Iterator[float]:

@@ -33,7 +33,7 @@ from tare.sim.core.pool import (
     take_head,
     whole_blocks,
 )
-from tare.sim.core.streams import ARRIVALS, SESSIONS, WORKLOAD, Key, chacha_key, ordered, read
+from tare.sim.core.streams import Key, ordered, read, run_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -315,11 +315,7 @@ def simulate_turns(
     fast: bool = False,
 ) -> TurnsRun:
     """Simulate sessions before one server; `fast` compiles with numba first, same numbers."""
-    keys = (
-        chacha_key(seed ^ ARRIVALS),
-        chacha_key(seed ^ WORKLOAD),
-        chacha_key(seed ^ SESSIONS),
-    )
+    keys = run_keys(seed)
     found: TurnsRun = kernel(run_turns, _TUPLES, fast=fast)(agents, server, horizon, warmup, keys)
     return found
 

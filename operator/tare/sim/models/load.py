@@ -18,10 +18,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.sim.core.batching import ContinuousBatching
 from tare.sim.core.costs import StepCost
 from tare.sim.core.engine import Engine, EngineSettings
-from tare.sim.core.slots import Slots
+from tare.sim.core.schedulers import Scheduler, new_engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +30,6 @@ __all__ = ["ServerModel", "ServerModelError", "load_server_model", "preset_names
 _HERE: Final = Path(__file__).parent
 _SUFFIXES: Final = (".yaml", ".yml")
 _NS: Final = 1_000_000_000
-_SCHEDULERS: Final = {"batching": ContinuousBatching, "slots": Slots}
 _NO_BUDGET: Final = 1
 """Tokens of an iteration of a server that has none."""
 
@@ -41,7 +39,7 @@ _SECONDS: Final = "a number of seconds, 0 or more"
 _FIELDS: Final = {
     "description": "a text",
     "source": "a text",
-    "scheduler": " or ".join(_SCHEDULERS),
+    "scheduler": " or ".join(Scheduler),
     "max_num_seqs": _COUNT,
     "max_num_batched_tokens": _COUNT,
     "block_size": _COUNT,
@@ -76,12 +74,12 @@ class ServerModel:
     name: str
     """As it was referred to."""
     description: str
-    scheduler: str
+    scheduler: Scheduler
     settings: EngineSettings
 
     def new_engine(self) -> Engine:
         """Return an idle server with an empty cache."""
-        return _SCHEDULERS[self.scheduler](self.settings)
+        return new_engine(self.scheduler, self.settings)
 
 
 def preset_names() -> list[str]:
@@ -103,7 +101,7 @@ def load_server_model(reference: str) -> ServerModel:
     return ServerModel(
         name=reference,
         description=document.get("description", ""),
-        scheduler=document["scheduler"],
+        scheduler=Scheduler(document["scheduler"]),
         settings=_settings(document),
     )
 
@@ -195,7 +193,7 @@ def _holds(field: str, value: Any) -> bool:
         case allowed if allowed == _COUNT:
             return type(value) is int and value > 0
         case _ if field == "scheduler":
-            return value in _SCHEDULERS
+            return value in list(Scheduler)
         case _ if field == "cost":
             return isinstance(value, dict)
         case _:

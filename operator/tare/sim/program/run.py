@@ -33,7 +33,6 @@ __all__ = ["MAX_STEPS", "Model"]
 MAX_STEPS: Final = 10_000_000
 """Events after which a run is given up: about a minute in plain Python."""
 
-_STREAMS: Final = (streams.ARRIVALS, streams.WORKLOAD, streams.SESSIONS)
 _WRONG: Final = (ArithmeticError, ValueError)
 _INLINED: Final = {
     name: getattr(module, name)
@@ -118,7 +117,7 @@ class _Runnable:
 
     def __call__(self, settings: Settings, max_steps: int) -> Any:
         keys: Any
-        chosen = tuple(streams.chacha_key(settings.seed ^ stream) for stream in _STREAMS)
+        chosen = streams.run_keys(settings.seed)
         if self._options.keyed:
             keys = 0
         elif self._options.compiled:

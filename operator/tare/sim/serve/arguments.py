@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from tare.sim.core.schedulers import Scheduler
 from tare.sim.serve.faults import FaultError, Faults
 from tare.sim.serve.faults import __doc__ as faults_help
 from tare.telemetry.overriding import override
@@ -18,7 +19,7 @@ from tare.telemetry.overriding import override
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["HIGHEST_PORT", "Scheduler", "ServerStyle", "argument_parser", "of_server_model"]
+__all__ = ["HIGHEST_PORT", "ServerStyle", "argument_parser", "of_server_model"]
 
 HIGHEST_PORT = 65_535
 _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ns|us|ms|s|m)?")
@@ -62,13 +63,6 @@ admin routes, never guarded by --api-key:
   GET, POST /admin/faults      misbehave, see below
 
 """
-
-
-class Scheduler(StrEnum):
-    """How requests run beside each other."""
-
-    BATCHING = "batching"
-    SLOTS = "slots"
 
 
 class ServerStyle(StrEnum):

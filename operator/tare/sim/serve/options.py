@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tare.sim.core.costs import StepCost
 from tare.sim.core.engine import EngineSettings
+from tare.sim.core.schedulers import Scheduler
 from tare.sim.serve.arguments import (
     HIGHEST_PORT,
-    Scheduler,
     ServerStyle,
     argument_parser,
     of_server_model,
@@ -167,7 +167,7 @@ def _from_model(
         parser.error(f"server model: {error}")
     except ImportError:
         parser.error("server models need the extra 'sim': pip install 'tare-operator[sim]'")
-    return EngineChoice(scheduler=Scheduler(model.scheduler), settings=model.settings)
+    return EngineChoice(scheduler=model.scheduler, settings=model.settings)
 
 
 def _scaled(engine: EngineSettings, scale: float) -> EngineSettings:

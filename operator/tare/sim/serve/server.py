@@ -7,24 +7,19 @@ import hmac
 import socket
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from tare.sim.core.batching import ContinuousBatching
-from tare.sim.core.slots import Slots
+from tare.sim.core.schedulers import new_engine
 from tare.sim.serve.control_routes import ControlRoutes
 from tare.sim.serve.faults import Faults
 from tare.sim.serve.http import Connection, Handler, Request
 from tare.sim.serve.metrics import Metrics
 from tare.sim.serve.openai import ApiError, Limits
-from tare.sim.serve.options import EngineChoice, Options, Scheduler, ServerStyle
+from tare.sim.serve.options import Options, ServerStyle
 from tare.sim.serve.realtime import RealTime
 from tare.sim.serve.state import State
 from tare.sim.serve.text_routes import TextRoutes
 from tare.sim.serve.tokenizer import MadeUpTokenizer, Tokenizer
 from tare.sim.serve.truth import Truth
-
-if TYPE_CHECKING:
-    from tare.sim.core.engine import Engine
 
 __all__ = ["Server"]
 
@@ -130,17 +125,15 @@ def _bound(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _engine(choice: EngineChoice) -> Engine:
-    kind = Slots if choice.scheduler is Scheduler.SLOTS else ContinuousBatching
-    return kind(choice.settings)
-
-
 def _state(
     options: Options, replica: int, tokenizer: Tokenizer, loop: asyncio.AbstractEventLoop
 ) -> State:
     # Names that share a choice share its engine; equal choices of two names do not.
     choices = {id(choice): choice for choice in options.engines.values()}
-    made = {key: RealTime(_engine(choice), loop) for key, choice in choices.items()}
+    made = {
+        key: RealTime(new_engine(choice.scheduler, choice.settings), loop)
+        for key, choice in choices.items()
+    }
     engines = {name: made[id(choice)] for name, choice in options.engines.items()}
     sizes = {name: choice.settings.block_size for name, choice in options.engines.items()}
     faults = Faults(options.seed, replica)
