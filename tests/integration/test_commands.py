@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from support.commands import tare
 from support.simulated import simulated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from support.simulated import Simulated
 
@@ -51,26 +50,13 @@ def manifest(**spec: Any) -> dict[str, Any]:
     }
 
 
-@asynccontextmanager
-async def tare_run(
+def tare_run(
     tmp_path: Path, document: dict[str, Any], *arguments: str
-) -> AsyncIterator[asyncio.subprocess.Process]:
+) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
     """A running `tare run`."""
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump(document))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tare", "run", str(path), *arguments),
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    return tare(tmp_path, "run", str(path), *arguments)
 
 
 def running(tmp_path: Path) -> list[str]:

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import signal
-import sys
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.commands import tare
 from support.eventually import eventually
 from support.simulated import CHAT, simulated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from support.simulated import Simulated
 
 SECRET = "sk-secret-1"
-
-
-@asynccontextmanager
-async def tare(tmp_path: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A running `tare`, whose files all lie below `tmp_path`."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tare", *arguments),
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 def written_files(folder: Path) -> list[Path]:

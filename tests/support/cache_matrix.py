@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from support.bed import Bed
     from tare.kube.port import Document
 
-__all__ = ["LOADS", "Row", "assert_as_planned", "by_load", "cover", "run_of"]
+__all__ = [
+    "LOADS",
+    "RESETS",
+    "SCOPES",
+    "TARGETS",
+    "Row",
+    "assert_as_planned",
+    "by_load",
+    "cover",
+    "run_of",
+]
 
 PREFIXES = ("none", "shared system", "verbatim system", "user context", "prefix pool")
 TARGETS = (

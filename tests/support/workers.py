@@ -14,10 +14,20 @@ from tare.measure.messages import (
     WorkerState,
 )
 
-__all__ = ["KEY", "RUN_UID", "identity", "progress", "register", "result", "wait"]
+__all__ = ["KEY", "RUN_UID", "Changes", "identity", "progress", "register", "result", "wait"]
 
 RUN_UID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 KEY = TrialKey(0, 0, 1)
+
+
+class Changes:
+    """Counts how often the book woke its driver."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
 
 
 def identity(index: int = 0, *, key: TrialKey = KEY, pod: str = "") -> Identity:

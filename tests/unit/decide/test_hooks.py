@@ -12,9 +12,9 @@ from tare.api.reasons import CellState, Reason
 from tare.decide.attempt import ProfilerState, ResetState, weakest
 from tare.decide.children import TrialKey
 from tare.decide.facts import Op, OpKind, ResetResult
-from tare.plan.stretches import begins_profiling
 from tare.measure.hooks import HookKind, Replica, Replicas
 from tare.measure.messages import WorkerState
+from tare.plan.stretches import begins_profiling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

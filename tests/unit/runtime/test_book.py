@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from support.clock import FakeClock
-from support.workers import KEY, identity, progress, register, result, wait
+from support.workers import KEY, Changes, identity, progress, register, result, wait
 from tare.decide.children import TrialKey
 from tare.measure.messages import Command, CommandKind, WorkerState
 from tare.runtime import book as module
@@ -29,16 +29,6 @@ PREPARE_0, START_0 = (
 PREPARE_1 = Command(do=CommandKind.PREPARE, phase=1)
 STOP, FINISH = Command(do=CommandKind.STOP), Command(do=CommandKind.FINISH)
 OTHER = TrialKey(1, 0, 1)
-
-
-class Changes:
-    """Counts how often the book woke its driver."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self) -> None:
-        self.count += 1
 
 
 @pytest.fixture

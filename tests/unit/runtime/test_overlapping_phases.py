@@ -7,19 +7,11 @@ import asyncio
 import pytest
 
 from support.clock import FakeClock
-from support.workers import KEY, progress, register, wait
+from support.workers import KEY, Changes, progress, register, wait
 from tare.measure.messages import Command, CommandKind, WorkerState
 from tare.runtime.book import AttemptBook
 
 SENT, RUNNING = WorkerState.SENT, WorkerState.RUNNING
-
-
-class Changes:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self) -> None:
-        self.count += 1
 
 
 @pytest.fixture

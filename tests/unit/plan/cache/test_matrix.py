@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.cache_matrix import LOADS, RESETS, SCOPES, TARGETS
 from support.manifest_builder import order_of, spec_of
 from support.virtual_load import Replica, play
 from tare.api.problems import check_spec
@@ -22,22 +23,6 @@ PREFIXES: dict[str, dict[str, Any]] = {
     "verbatim system": {"systemPrompt": "You are a helpful and patient assistant. " * 20},
     "user context": {"userContextLength": 300},
     "prefix pool": {"poolSize": 3, "poolLength": 400},
-}
-TARGETS = (
-    "none",
-    "system_prefix",
-    "system_suffix",
-    "first_turn_prefix",
-    "first_turn_suffix",
-    "warmup_isolation_system",
-    "warmup_isolation_first_turn",
-)
-SCOPES = ("Trajectory", "TrajectoryAndPhase")
-LOADS = ("concurrency", "poisson", "sessions")
-RESETS: dict[str, Any] = {
-    "start": True,
-    "before profiling": {"at": "BeforeProfiling"},
-    "off": False,
 }
 EMPTIED = {
     "start": frozenset({"warmup"}),
