@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["InvalidRunError", "RunFile", "load_run"]
 
 _OTHERS = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
-_TARGETS = ("service", "url", "urls")
+_TARGETS = ("service", "via", "url", "urls")
+"""What says where the load goes; `via` is about a Service."""
 
 
 class InvalidRunError(ManifestError):

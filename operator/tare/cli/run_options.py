@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tare.cli.ranges import FiniteRange
 from tare.results.export import FORMATS
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _URL = click.option(
 )
 _TIMEOUT = click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="SECONDS",
     help="Cancel the run after this time and exit with 1.",
 )

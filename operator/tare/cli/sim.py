@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tare.cli.exits import Exit
+from tare.cli.ranges import FiniteRange
 from tare.sim.serve.main import main
 
 if TYPE_CHECKING:
@@ -111,6 +112,19 @@ def _named(
         ) from None
 
 
+_RATE = FiniteRange(0, 1000, min_open=True)
+
+
+def _agents_axis(
+    context: click.Context, parameter: click.Parameter, given: str | None
+) -> tuple[str, list[float]] | None:
+    """Read the same; rates are checked as `--rate` is, and fields by the server model."""
+    axis = _axis(context, parameter, given)
+    if axis is not None and axis[0] == "rate":
+        return axis[0], [_RATE.convert(value, parameter, context) for value in axis[1]]
+    return axis
+
+
 @sim.command("agents")
 @click.option(
     "--server-model",
@@ -121,7 +135,7 @@ def _named(
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0, 1000, min_open=True),
+    type=_RATE,
     default=0.5,
     show_default=True,
     help="Sessions a second.",
@@ -129,14 +143,14 @@ def _named(
 @click.option(
     "--sweep",
     "axis",
-    callback=_axis,
+    callback=_agents_axis,
     metavar="NAME=V1,V2,…",
     help="Run once for each rate, or value of a field of the server model.",
 )
 @click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True)
 @click.option(
     "--horizon",
-    type=click.FloatRange(1, 1e7),
+    type=FiniteRange(1, 1e7),
     default=20_000.0,
     show_default=True,
     metavar="SECONDS",
@@ -144,7 +158,7 @@ def _named(
 )
 @click.option(
     "--warmup",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     default=2_000.0,
     show_default=True,
     metavar="SECONDS",

@@ -97,3 +97,22 @@ def test_a_file_is_a_server_too(tmp_path: Path) -> None:
     )
     [row] = rows(*SHORT, "--server-model", path)
     assert row["runs"][0]["cached"] > 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--rate", "nan", "'--rate': nan is no number"),
+        ("--horizon", "nan", "'--horizon': nan is no number"),
+        ("--warmup", "inf", "'--warmup': inf is no number"),
+        ("--sweep", "rate=0.5,nan", "'--sweep': nan is no number"),
+        ("--sweep", "rate=0", "'--sweep': 0.0 is not in the range 0<x<=1000"),
+        ("--sweep", "rate=-1", "'--sweep': -1.0 is not in the range 0<x<=1000"),
+    ],
+)
+def test_a_number_that_means_nothing_is_refused_with_its_option(
+    option: str, value: str, said: str
+) -> None:
+    result = agents(*SHORT, option, value)
+    assert result.exit_code == Exit.INVALID
+    assert said in result.output

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +9,7 @@ from tare.cli.run_file import load_run
 from tare.kube.port import RUN, SECRET
 from tare.net.allowlist import AllowList
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+EXAMPLES = Path(__file__).parents[3] / "examples"
 RUN_YAML = """\
 apiVersion: tare.dev/v1alpha1
 kind: BenchmarkRun
@@ -45,6 +43,12 @@ def test_one_url_takes_the_place_of_the_service(tmp_path: Path) -> None:
     endpoint = loaded.run["spec"]["endpoint"]
     assert endpoint["url"] == "http://127.0.0.1:8000"
     assert "service" not in endpoint
+    assert loaded.urls == ("http://127.0.0.1:8000",)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_every_example_can_be_pointed_at_a_server_of_ones_own(path: Path) -> None:
+    loaded = load_run(str(path), urls=["http://127.0.0.1:8000"])
     assert loaded.urls == ("http://127.0.0.1:8000",)
 
 
