@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tare.cli.exits import Exit
 from tare.cli.manifests import ManifestError, name_of
+from tare.cli.tables import plain_table
 from tare.cli.validate import runs_in
 from tare.decide.acceptance import Accepted, accept
 from tare.decide.cache import block_sizes, cache_settings
@@ -32,6 +31,8 @@ from tare.workload.outline import outline_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
     from tare.api.spec import BenchmarkRunSpec
     from tare.decide.records import Cell
@@ -200,7 +201,7 @@ def _title(run: Any, outcome: Accepted, names: Sequence[str]) -> str:
 
 
 def _phases_table(phases: Sequence[PhasePlan]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
+    table = plain_table("")
     table.add_column("Phase")
     for heading in ("Requests", "Prompt tokens", "Cached, at least", "at most"):
         table.add_column(heading, justify="right")
@@ -216,7 +217,7 @@ def _phases_table(phases: Sequence[PhasePlan]) -> Table:
 
 
 def _parts_table(phases: Sequence[PhasePlan]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
+    table = plain_table("")
     table.add_column("Phase")
     table.add_column("Part of the prompts")
     for heading in ("Tokens", "Warm", "Shared", "Cold"):
