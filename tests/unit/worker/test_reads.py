@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from tare.worker.reads import Reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 async def turn() -> None:
@@ -19,26 +23,50 @@ async def test_work_waits_for_the_next_turn_and_keeps_its_moment() -> None:
     assert done == [(7, "a")]
 
 
-async def test_one_piece_is_done_in_a_turn_so_that_sockets_are_looked_at_between_two() -> None:
-    done: list[int] = []
-    reads = Reads()
-    for number in range(3):
-        reads.put(lambda at, _: done.append(at), number, None)
+class Work:
+    """Pieces of work that take a time, on a clock that nothing else moves."""
+
+    def __init__(self, *, microseconds: int) -> None:
+        self._takes = microseconds * 1000
+        self._now = 0
+        self.done: list[int] = []
+        self.reads = Reads(clock=lambda: self._now)
+
+    def put(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.reads.put(self._do, number, None)
+
+    def _do(self, number: int, _: object) -> None:
+        self._now += self._takes
+        self.done.append(number)
+
+
+async def test_short_work_shares_a_turn_until_it_is_time_to_look_at_the_sockets_again() -> None:
+    work = Work(microseconds=20)
+    work.put(range(7))
     await turn()
-    assert done == [0]
-    reads.put(lambda at, _: done.append(at), 3, None)
-    for _ in range(3):
-        await turn()
-    assert done == [0, 1, 2, 3]
+    assert work.done == [0, 1, 2]
+    work.put([7])
+    await turn()
+    assert work.done == [0, 1, 2, 3, 4, 5]
+    await turn()
+    assert work.done == list(range(8))
+
+
+async def test_between_two_pieces_of_long_work_the_sockets_are_looked_at() -> None:
+    work = Work(microseconds=70)
+    work.put(range(3))
+    await turn()
+    assert work.done == [0]
+    await turn()
+    assert work.done == [0, 1]
 
 
 async def test_a_backlog_takes_longer_turns_instead_of_more_of_them() -> None:
-    done: list[int] = []
-    reads = Reads()
-    for number in range(1000):
-        reads.put(lambda at, _: done.append(at), number, None)
+    work = Work(microseconds=70)
+    work.put(range(1024))
     await turn()
-    assert len(done) == 16
+    assert len(work.done) == 16
 
 
 async def test_work_that_fails_does_not_hold_up_the_rest() -> None:
