@@ -13,34 +13,27 @@ Count, sum, minimum, maximum and standard deviation stay exact in both forms. Va
 from __future__ import annotations
 
 import math
-from array import array
 from collections import Counter
 from itertools import accumulate, pairwise
-from operator import mul
 from typing import TYPE_CHECKING, Any, Final
 
+from tare.measure.batch import BITS_PER_OCTAVE, Batch
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["EXACT_VALUES", "Histogram"]
 
 EXACT_VALUES: Final = 1024
 """Distinct values that are kept as they are."""
 
-_MANTISSA_BITS: Final = 8
-_HALF: Final = 1 << (_MANTISSA_BITS - 1)
+_MANTISSA_BITS: Final = BITS_PER_OCTAVE + 1
+_HALF: Final = 1 << BITS_PER_OCTAVE
+_EXPONENT_BIAS: Final = 1023
+"""Of the doubles whose first bits are counted."""
 
 # A fold of this many values takes about 0.1 ms, so that it never shows as event-loop lag.
 _FOLD_AFTER: Final = 256
-
-# The first bits of a double are its exponent and, behind a leading one that is not written, the
-# next bits of its value: what a bucket is defined by, for any number of values in one conversion.
-# https://en.wikipedia.org/wiki/Double-precision_floating-point_format
-_BELOW_BUCKET: Final = 52 - (_MANTISSA_BITS - 1)
-_EXPONENT_BIAS: Final = 1023
-_EXACT_IN_DOUBLE: Final = 1 << 53
-_SPREAD_FROM: Final = 4
-"""Values that come as often as this, such as gaps of 0, are cheaper to add up one by one."""
 
 _MILLIPERCENT: Final = 100_000
 
@@ -115,17 +108,17 @@ class Histogram:
         if len(self._pending) >= _FOLD_AFTER:
             self._fold()
 
-    def record_all(self, values: Sequence[int]) -> None:
-        """Record each of `values` once, at a fraction of what one by one would cost.
-
-        Raises:
-            ValueError: one of them is negative; none is recorded then.
-        """
-        if values:
-            lowest = min(values)
-            if lowest < 0:
-                raise ValueError(f"value {lowest}: values are >= 0")
-            self._add(values, lowest)
+    def record_all(self, batch: Batch) -> None:
+        """Record each value of a batch once, at a fraction of what one by one would cost."""
+        bits = None if self._exact else batch.bits
+        if bits is None:
+            self._absorb(batch.counts)
+            return
+        self._by_bits.update(bits)
+        self._total += len(bits)
+        self._sum += batch.sum
+        self._squares += batch.squares
+        self._stretch(batch.lowest, batch.highest)
 
     def merge(self, other: Histogram) -> None:
         """Add everything that `other` recorded; `other` keeps its content."""
@@ -285,7 +278,7 @@ class Histogram:
     def _fold(self) -> None:
         if self._pending:
             pending, self._pending = self._pending, []
-            self._add(pending, min(pending))
+            self.record_all(Batch(pending))
 
     def _settle(self) -> None:
         """Have every record in `_counts`."""
@@ -295,22 +288,6 @@ class Histogram:
             bucket = _bucket_of_bits(bits)
             counts[bucket] = counts.get(bucket, 0) + count
         self._by_bits.clear()
-
-    def _add(self, values: Sequence[int], lowest: int) -> None:
-        highest = max(values)
-        if (
-            self._exact
-            or highest >= _EXACT_IN_DOUBLE
-            or len(set(values)) * _SPREAD_FROM < len(values)
-        ):
-            self._absorb(Counter(values))
-            return
-        doubles = array("Q", array("d", values).tobytes())
-        self._by_bits.update([double >> _BELOW_BUCKET for double in doubles])
-        self._total += len(values)
-        self._sum += sum(values)
-        self._squares += sum(map(mul, values, values))
-        self._stretch(lowest, highest)
 
     def _absorb(self, records: Mapping[int, int]) -> None:
         """Add records given as value to count."""

@@ -101,10 +101,10 @@ class Rows:
 
     def add_all(self, columns: Sequence[Sequence[int]]) -> None:
         """Keep rows, given as `COLUMNS`, except for those left out."""
-        for number, packed in zip(columns[0], map(_PACK, *columns), strict=True):
-            rank = _rank(number)
-            if rank >= self._level:
-                self._by_rank[rank] += packed
+        by_rank, level = self._by_rank, self._level
+        for rank, packed in zip(_ranks(columns[0]), map(_PACK, *columns), strict=True):
+            if rank >= level:
+                by_rank[rank] += packed
                 self._count += 1
         while self._count > self._most:
             self._count -= len(self._by_rank.pop(self._level, b"")) // _WIDTH
@@ -159,9 +159,9 @@ def rows_of_trial(trials: int) -> int:
     return min(MOST_ROWS, _RUN_BYTES // (max(trials, 1) * _ROW_BYTES))
 
 
-def _rank(number: int) -> int:
-    """Return the highest level at which a number is kept: half of all numbers have rank 0."""
-    return _BITS - (number * _GOLDEN & _MASK).bit_length()
+def _ranks(numbers: Sequence[int]) -> list[int]:
+    """Return the highest level at which each number is kept: half of all numbers have rank 0."""
+    return [_BITS - (number * _GOLDEN & _MASK).bit_length() for number in numbers]
 
 
 def _thinned(
@@ -169,7 +169,7 @@ def _thinned(
 ) -> tuple[Sequence[Sequence[int]], int, int]:
     """Go up to `level`, and on until there are not too many rows; the arguments of `_write`."""
     while True:
-        kept = [place for place, number in enumerate(columns[0]) if _rank(number) >= level]
+        kept = [place for place, rank in enumerate(_ranks(columns[0])) if rank >= level]
         if len(kept) < len(columns[0]):
             columns = _picked(columns, kept)
         if len(kept) <= most:

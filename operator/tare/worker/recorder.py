@@ -15,6 +15,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from tare.measure.batch import Batch
 from tare.measure.counts import Count
 from tare.measure.goodput import is_good
 from tare.measure.histogram import Histogram
@@ -164,7 +165,8 @@ class PhaseRecorder:
             self._rows.add_all(rows(records, self._began))
         if self._open_loop:
             lags = [max(r.sent - r.due, 0) for r in records if r.sent]
-            self._histograms["schedule_lag"].record_all(lags)
+            if lags:
+                self._histograms["schedule_lag"].record_all(Batch(lags))
         self._count_window(records)
         ok = [r for r in records if r.status is Status.OK]
         if len(ok) < len(records):
@@ -232,11 +234,14 @@ class PhaseRecorder:
         self._token_sources.update([r.token_source for r in ok if r.token_source is not None])
         if self._limits:
             counts[Count.GOOD] += sum([_is_good(self._limits, r) for r in ok])
+        columns["inter_chunk_latency"] = list(chain.from_iterable([r.gaps for r in ok]))
+        batches: list[Batch] = []
         for name, values in columns.items():
             if values:
-                self._histograms[name].record_all(values)
-        if gaps := list(chain.from_iterable([r.gaps for r in ok])):
-            self._histograms["inter_chunk_latency"].record_all(gaps)
+                batch = next((b for b in batches if b.values == values), None)
+                if batch is None:
+                    batches.append(batch := Batch(values))
+                self._histograms[name].record_all(batch)
 
 
 def _is_good(limits: Mapping[str, int], record: Record) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tare.measure.batch import Batch
 from tare.measure.histogram import EXACT_VALUES, Histogram
 
 LATENCIES = st.integers(min_value=0, max_value=10**13)
@@ -19,6 +20,11 @@ def histogram_of(values: list[int]) -> Histogram:
     for value in values:
         histogram.record(value)
     return histogram
+
+
+def record_all(histogram: Histogram, values: list[int]) -> None:
+    if values:
+        histogram.record_all(Batch(values))
 
 
 def nearest_rank(values: list[int], percent: int) -> int:
@@ -223,7 +229,7 @@ def test_values_recorded_at_once_are_the_same_as_one_by_one(
         if number in one_by_one:
             histogram.merge(histogram_of(part))
         else:
-            histogram.record_all(part)
+            record_all(histogram, part)
 
     assert histogram.to_json() == histogram_of([v for part in parts for v in part]).to_json()
 
@@ -234,29 +240,39 @@ def test_both_ends_of_a_bucket_are_counted_in_it_when_recorded_at_once(shift: in
     edges = [max((128 << shift) + step, 0) for step in (-1, 0, 1)]
     edges += [(255 << shift) + step for step in (-1, 0, 1)] + [256 << shift]
     at_once = histogram_of(switch)
-    at_once.record_all(edges)
+    record_all(at_once, edges)
     singly = histogram_of(switch)
     for edge in edges:
         singly.record(edge, 2)
         singly.record(edge)
-    at_once.record_all(edges * 2)
+    record_all(at_once, edges * 2)
 
     assert at_once.to_json() == singly.to_json()
 
 
 def test_a_negative_value_spoils_all_that_are_recorded_at_once() -> None:
-    histogram = Histogram()
     with pytest.raises(ValueError, match="-1"):
-        histogram.record_all([1, -1])
-    assert histogram.count == 0
+        Batch([1, -1])
+
+
+def test_several_histograms_record_one_batch_as_if_it_were_theirs_alone() -> None:
+    batch = Batch(many_latencies(100))
+    few, many = Histogram(), histogram_of(many_latencies())
+    alone = histogram_of(many_latencies())
+    for histogram in (few, many, few):
+        histogram.record_all(batch)
+    record_all(alone, list(batch.values))
+
+    assert few.to_json() == histogram_of(list(batch.values) * 2).to_json()
+    assert many.to_json() == alone.to_json()
 
 
 def test_asking_in_between_changes_nothing() -> None:
     values = many_latencies(4 * EXACT_VALUES)
     asked, unasked = Histogram(), Histogram()
     for start in range(0, len(values), 100):
-        asked.record_all(values[start : start + 100])
-        unasked.record_all(values[start : start + 100])
+        record_all(asked, values[start : start + 100])
+        record_all(unasked, values[start : start + 100])
         asked.percentile(50)
 
     assert asked.to_json() == unasked.to_json()
