@@ -17,7 +17,7 @@ from tare.worker.failure import Failure, http_kind, shorten
 from tare.worker.meaning import BROKEN, Meaning, error_of
 from tare.worker.record import Record, Status, TokenSource
 from tare.worker.sse import EventStream
-from tare.worker.template import NOTHING_FITS, PLAIN, Patterns, Template, fits, id_of, is_text
+from tare.worker.template import NOTHING_FITS, PLAIN, Patterns, Template, is_text, text_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,14 +132,14 @@ class Answer:
         if not self.record.streamed:
             self._keep_body(pieces)
             return
-        head, tail, start, stop = self._expected
+        head, tail, around = self._expected
         texts = 0
         for piece in pieces:
-            # `template.fits` without its call, which would double the cost of an event.
+            # `template.text_in` without its call, which would double the cost of an event.
+            text = piece.removeprefix(head).removesuffix(tail)
             if (
-                piece.startswith(head)
-                and piece.endswith(tail)
-                and (text := piece[start:stop])
+                text
+                and len(text) + around == len(piece)
                 and (not text.strip(PLAIN) or is_text(text))
             ):
                 texts += 1
@@ -151,7 +151,7 @@ class Answer:
                 texts = 0
             if not (self._whole and self._recognise(at, piece)):
                 self._read_piece(at, piece)
-            head, tail, start, stop = self._expected
+            head, tail, around = self._expected
         if texts:
             self._add_texts(at, texts, output=self._output)
 
@@ -226,29 +226,31 @@ class Answer:
             return True
         patterns = self._patterns
         assert patterns is not None
-        if not self._id and (found := id_of(event)):
-            self._id = found
-            if patterns.template is not None:
+        if self._id:
+            meaning = patterns.meaning(event, self._id)
+        else:
+            self._id, meaning = patterns.opening(event)
+            if self._id and patterns.template is not None:
                 self._expect(patterns.template)
-        meaning = patterns.meaning(event, self._id)
-        record = self.record
         if meaning is None:
             return self._fit(at, event)
+        record = self.record
         if not record.first_event:
             record.first_event = at
         if meaning.ended:
             self._ended = True
-        for name, value in meaning.facts.items():
+        for name, value in meaning.facts:
             setattr(record, name, value)
         return True
 
     def _fit(self, at: int, event: bytes) -> bool:
         """Read an event, with the frame around it, if it has the expected form of text."""
-        if not fits(self._marks, event):
+        text = text_in(self._marks, event)
+        if not text:
             return False
         self._add_texts(at, 1, output=self._output)
         if self._wanted is not None:
-            self._wanted.append(orjson.loads(b'"%b"' % event[self._marks[2] : self._marks[3]]))
+            self._wanted.append(orjson.loads(b'"%b"' % text))
         return True
 
     def _read_piece(self, at: int, piece: bytes) -> None:
@@ -304,7 +306,7 @@ class Answer:
             self._add_texts(at, meaning.texts, output=meaning.output)
             if self._text is not None:
                 self._text += meaning.pieces
-        for name, value in meaning.facts.items():
+        for name, value in meaning.facts:
             setattr(record, name, value)
         if meaning.ended:
             self._ended = True

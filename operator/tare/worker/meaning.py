@@ -7,17 +7,13 @@ document of another kind raises nothing, it is a failure beside what was underst
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
 from tare.worker import failure as kinds
 from tare.worker.failure import Failure, shorten
 from tare.worker.record import TokenSource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["BROKEN", "Meaning", "error_of"]
 
@@ -40,8 +36,8 @@ class Meaning:
     """One of them is not reasoning."""
     pieces: tuple[str, ...] = ()
     """The content itself."""
-    facts: Mapping[str, Any] = MappingProxyType({})
-    """Fields of a `Record` that are known by it."""
+    facts: tuple[tuple[str, Any], ...] = ()
+    """Fields of a `Record` that are known by it, each with its value; a later one counts."""
     ended = False
     """A finish reason, or a usage that stands alone: the answer is whole."""
     failure: Failure | None = None
@@ -103,7 +99,7 @@ class Meaning:
             self._know(reasoning_tokens=_count(details, "reasoning_tokens"))
 
     def _know(self, **facts: Any) -> None:
-        self.facts = {**self.facts, **facts}
+        self.facts += tuple(facts.items())
 
 
 def error_of(document: Any) -> str | None:

@@ -12,6 +12,7 @@ usage beside a text, an error: whatever is unusual is the parser's.
 from __future__ import annotations
 
 import re
+import string
 from typing import TYPE_CHECKING, Final, Self
 
 import orjson
@@ -19,19 +20,21 @@ import orjson
 if TYPE_CHECKING:
     from tare.worker.meaning import Meaning
 
-__all__ = ["NOTHING_FITS", "PLAIN", "Marks", "Patterns", "Template", "fits", "id_of", "is_text"]
+__all__ = ["NOTHING_FITS", "PLAIN", "Marks", "Patterns", "Template", "id_of", "is_text", "text_in"]
 
-Marks = tuple[bytes, bytes, int, int]
-"""What stands before and behind the text, and where the text begins and ends."""
+Marks = tuple[bytes, bytes, int]
+"""What stands before and behind the text, and the bytes of both."""
 
 # A string of these bytes stands in JSON as it is: https://www.rfc-editor.org/rfc/rfc8259#section-7
 PLAIN: Final = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
-NOTHING_FITS: Final[Marks] = (b"", b"", 0, 0)
+NOTHING_FITS: Final[Marks] = (b"", b"", -1)
 
 _TEXTS: Final = ("content", "text", "reasoning_content", "reasoning")
 _OTHER: Final = "~"
 _FRAME: Final = (b"data: ", b"\n\n")
-_ID: Final = re.compile(rb'"id": ?"([\w.:-]{1,256})"', re.ASCII)
+_ID_BYTES: Final = b"_.:-" + (string.ascii_letters + string.digits).encode()
+_ID_LENGTH: Final = 256
+_ID: Final = re.compile(rb'"id": ?"([%b]{1,%d})"' % (re.escape(_ID_BYTES), _ID_LENGTH))
 _BEFORE_ID: Final = (b'"id":"', b'"id": "')
 _MOST_MEANINGS: Final = 1024
 """All are forgotten when there are more: many servers write the second of each answer in it."""
@@ -88,19 +91,19 @@ class Template:
     def marks(self, answer_id: bytes) -> Marks:
         """Return what events of the answer with this id have to be like, frame and all."""
         head, tail = answer_id.join(self._head), answer_id.join(self._tail)
-        return head, tail, len(head), -len(tail)
+        return head, tail, len(head) + len(tail)
 
 
-def fits(marks: Marks, event: bytes) -> bool:
-    """Whether parsing would find the same document, with another text that is not empty."""
-    head, tail, start, stop = marks
-    return (
-        event.startswith(head)
-        and event.endswith(tail)
-        # Empty as well where head and tail share bytes.
-        and (text := event[start:stop]) != b""
-        and (not text.strip(PLAIN) or is_text(text))
-    )
+def text_in(marks: Marks, event: bytes) -> bytes:
+    """Return the text of an event if parsing would find the same document with another one.
+
+    It is as JSON spells it, and empty when the event is another one. One that is shorter by what
+    stands around the text had both parts of it, and no byte in common.
+    """
+    head, tail, around = marks
+    text = event.removeprefix(head).removesuffix(tail)
+    fits = len(text) + around == len(event) and (not text.strip(PLAIN) or is_text(text))
+    return text if fits else b""
 
 
 def is_text(raw: bytes) -> bool:
@@ -115,12 +118,32 @@ def is_text(raw: bytes) -> bool:
 class Patterns:
     """What was learned of a target's events, in all of its answers; events are framed lines."""
 
-    __slots__ = ("_meanings", "template")
+    __slots__ = ("_meanings", "_opening", "template")
 
     def __init__(self) -> None:
         self.template: Template | None = None
         """The one learned last: events with text that many answers have in common."""
         self._meanings: dict[tuple[bytes, bytes], Meaning] = {}
+        self._opening: tuple[Marks, Meaning] | None = None
+        """Around the id of the answer that began last, and what the event said."""
+
+    def opening(self, event: bytes) -> tuple[bytes, Meaning | None]:
+        """Return the id of the answer that an event is of, and what parsing it would find.
+
+        The id is empty when the event has none that is plain, the meaning None if it is not known.
+        """
+        if self._opening is not None:
+            (before, behind, around), meaning = self._opening
+            answer_id = event.removeprefix(before).removesuffix(behind)
+            if len(answer_id) + around == len(event) and is_id(answer_id):
+                return answer_id, meaning
+        answer_id = id_of(event)
+        known = self.meaning(event, answer_id)
+        if answer_id and known is not None:
+            # What was kept has its id in a place of its own: where an id would be found first.
+            before, _, behind = event.partition(answer_id)
+            self._opening = (before, behind, len(before) + len(behind)), known
+        return answer_id, known
 
     def meaning(self, event: bytes, answer_id: bytes) -> Meaning | None:
         """Return what parsing it would find, if that is known."""
@@ -145,6 +168,11 @@ def id_of(event: bytes) -> bytes:
     """Return the id of an answer, as an event of it says; empty when it is none that is plain."""
     found = _ID.search(event)
     return found[1] if found is not None else b""
+
+
+def is_id(raw: bytes) -> bool:
+    """Whether bytes are an id that `id_of` would return."""
+    return 0 < len(raw) <= _ID_LENGTH and not raw.strip(_ID_BYTES)
 
 
 def _without_id(event: bytes, answer_id: bytes) -> list[bytes]:

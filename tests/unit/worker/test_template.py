@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from tare.worker.meaning import Meaning
-from tare.worker.template import NOTHING_FITS, Marks, Patterns, Template, fits, id_of
+from tare.worker.template import NOTHING_FITS, Marks, Patterns, Template, id_of, text_in
 
 ID = b"chatcmpl-7f"
 OTHER_ID = b"chatcmpl-\x30\x31-longer"
@@ -26,6 +26,10 @@ def learned(raw: bytes, answer_id: bytes = ID) -> Template | None:
     return Template.learn(raw, answer_id, output=True)
 
 
+def fits(marks: Marks, raw: bytes) -> bool:
+    return text_in(marks, raw) != b""
+
+
 def marks(raw: bytes) -> Marks:
     template = learned(raw)
     assert template is not None
@@ -35,6 +39,10 @@ def marks(raw: bytes) -> Marks:
 @pytest.mark.parametrize("key", ["content", "text", "reasoning", "reasoning_content"])
 def test_an_event_with_another_text_fits(key: str) -> None:
     assert fits(marks(event(" the", key)), line(event(" quick, brown (fox): {}", key)))
+
+
+def test_its_text_is_what_stands_between_the_quotes() -> None:
+    assert text_in(marks(event("a")), line(event("@").replace(b"@", b" \\u00e9"))) == b" \\u00e9"
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "é", "日本", "\x7f", "\u2028"])
@@ -149,7 +157,7 @@ def _kept(*, as_event: bytes = FINISH, answer_id: bytes = ID) -> Patterns:
 def test_what_an_event_without_text_means_is_known_for_other_answers() -> None:
     meaning = _kept().meaning(FINISH.replace(ID, OTHER_ID), OTHER_ID)
     assert meaning is not None
-    assert (meaning.facts, meaning.ended) == ({"finish_reason": "stop"}, True)
+    assert (meaning.facts, meaning.ended) == ((("finish_reason", "stop"),), True)
 
 
 @pytest.mark.parametrize(
@@ -190,3 +198,28 @@ def test_what_is_kept_is_bounded_in_number_and_size() -> None:
         patterns.keep(b"%d" % number, b"", nothing)
     known = [patterns.meaning(b"%d" % number, b"") for number in range(1025)]
     assert 0 < len(known) - known.count(None) <= 1024
+
+
+ROLE = line(event(""))
+
+
+@pytest.mark.parametrize("answer_id", [OTHER_ID, b"x", b"a" * 256])
+def test_an_answer_that_begins_like_the_one_before_is_known_at_once(answer_id: bytes) -> None:
+    patterns = _kept(as_event=ROLE)
+    kept = patterns.opening(ROLE)
+    assert kept[0] == ID
+    assert patterns.opening(ROLE.replace(ID, answer_id)) == (answer_id, kept[1])
+
+
+@pytest.mark.parametrize("not_plain", [b"", b"a b", b"a" * 257, b'","id":"x', b"\xc3\xa9"])
+def test_an_id_that_is_not_plain_is_none_in_a_known_opening_either(not_plain: bytes) -> None:
+    patterns = _kept(as_event=ROLE)
+    patterns.opening(ROLE)
+    other = ROLE.replace(ID, not_plain)
+    assert patterns.opening(other) == (id_of(other), None)
+
+
+def test_an_opening_that_says_something_else_has_an_id_of_its_own_and_no_known_meaning() -> None:
+    patterns = _kept(as_event=ROLE)
+    patterns.opening(ROLE)
+    assert patterns.opening(FINISH.replace(ID, OTHER_ID)) == (OTHER_ID, None)
