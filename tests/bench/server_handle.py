@@ -48,6 +48,27 @@ class Server:
             finally:
                 process.stdin.close()
 
+    @contextmanager
+    def on_a_core_of_its_own(self) -> Iterator[None]:
+        """Keep it apart from what this process starts while the context is open.
+
+        Two processes that wake each other are put on one core now and then, and one of them waits
+        for up to a slice of the scheduler, which is three milliseconds.
+        https://docs.kernel.org/scheduler/sched-eevdf.html
+        """
+        cores = os.sched_getaffinity(0)
+        if len(cores) < 2:
+            yield
+            return
+        own = {min(cores)}
+        os.sched_setaffinity(self.pid, own)
+        os.sched_setaffinity(0, cores - own)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, cores)
+            os.sched_setaffinity(self.pid, cores)
+
     def urls(self, path: str, *, hosts: int = 1) -> tuple[str, ...]:
         """Base URLs of a behaviour, on some of the server's addresses."""
         return tuple(f"http://{host}:{self._port}{path}" for host in HOSTS[:hosts])

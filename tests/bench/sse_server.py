@@ -25,13 +25,17 @@ import sys
 import zlib
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from time import monotonic_ns
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 import uvloop
 
 from tare.telemetry.overriding import override
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["HOSTS", "Stats", "Stream"]
 
@@ -95,23 +99,23 @@ class _Server:
         self.stats = Stats()
         self.log: list[Stream] = []
         self._behaviours: dict[bytes, _Behaviour] = {}
-        self._read: deque[tuple[_Connection, int, bytes]] = deque()
+        self._work: deque[Callable[[], None]] = deque()
 
-    def soon(self, connection: _Connection, at: int, data: bytes) -> None:
-        """Have a read worked on between two looks at the sockets.
+    def soon(self, work: Callable[[], None]) -> None:
+        """Do it between two looks at the sockets.
 
         A moment of reading is right only when the read is made as soon as its bytes are there, and
-        not after the work on 63 others that came with it.
+        not after the work on 63 others that came with it, or 63 writes that are due.
         """
-        if not self._read:
+        if not self._work:
             self.loop.call_soon(self._turn)
-        self._read.append((connection, at, data))
+        self._work.append(work)
 
     def _turn(self) -> None:
-        connection, at, data = self._read.popleft()
-        if self._read:
+        work = self._work.popleft()
+        if self._work:
             self.loop.call_soon(self._turn)
-        connection.take(at, data)
+        work()
 
     def behaviour(self, path: bytes) -> _Behaviour:
         found = self._behaviours.get(path)
@@ -148,7 +152,7 @@ class _Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._server.soon(self, monotonic_ns(), data)
+        self._server.soon(partial(self.take, monotonic_ns(), data))
 
     def take(self, at: int, data: bytes) -> None:
         """Work on what was read at a moment."""
@@ -208,7 +212,8 @@ class _Connection(asyncio.Protocol):
 
     def _later(self, due: int, behaviour: _Behaviour, stream: Stream) -> None:
         delay = max(due - monotonic_ns(), 0) / 1e9
-        self._server.loop.call_later(delay, self._write, due, behaviour, stream)
+        work = partial(self._write, due, behaviour, stream)
+        self._server.loop.call_later(delay, self._server.soon, work)
 
     def _write(self, due: int, behaviour: _Behaviour, stream: Stream) -> None:
         stats, number = self._server.stats, len(stream.writes)
