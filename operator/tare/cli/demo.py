@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from tare.cli.embedded import embedded, shipped
+from tare.cli.export import export_option
 from tare.cli.outcome import show_outcome
 from tare.cli.progress import Progress
 from tare.cli.run_file import load_run
@@ -23,6 +24,9 @@ from tare.cli.watch import apply, follow
 from tare.kube.port import CONFIG_MAP
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from tare.cli.embedded import Embedded
     from tare.cli.run_file import RunFile
     from tare.kube.port import Document
@@ -34,8 +38,9 @@ _REPLICAS = 2
 
 @click.command("demo")
 @click.option("--keep", is_flag=True, help="Keep everything running until Ctrl-C.")
+@export_option
 @click.pass_context
-def command(context: click.Context, *, keep: bool) -> None:
+def command(context: click.Context, *, keep: bool, export: Sequence[Path]) -> None:
     """Benchmark two simulated servers on an embedded cluster, in about a minute.
 
     Nothing is installed and nothing is left behind: the cluster, its pods and the operator are
@@ -43,10 +48,10 @@ def command(context: click.Context, *, keep: bool) -> None:
     """
     run_file = load_run(str(shipped("examples") / "quickstart.yaml"))
     console = Console(stderr=True)
-    context.exit(run_session(_demo(run_file, console, keep=keep), console))
+    context.exit(run_session(_demo(run_file, console, export, keep=keep), console))
 
 
-async def _demo(run_file: RunFile, console: Console, *, keep: bool) -> int:
+async def _demo(run_file: RunFile, console: Console, export: Sequence[Path], *, keep: bool) -> int:
     endpoint = run_file.run["spec"]["endpoint"]
     servers = Servers(
         name=endpoint["service"]["name"],
@@ -62,7 +67,7 @@ async def _demo(run_file: RunFile, console: Console, *, keep: bool) -> int:
             progress.say(f"Started {_REPLICAS} simulated servers behind Service {servers.name}.")
             stored = await apply(cluster, run_file)
             finished = await follow(cluster, stored, progress)
-        code = await show_outcome(output, cluster.cluster, finished)
+        code = await show_outcome(output, cluster.cluster, finished, export=export)
         output.print(proof_table(await read_counters(cluster.cluster, servers)))
         await _tell_where(output, cluster, finished, keep=keep)
         if keep:
@@ -88,5 +93,7 @@ async def _tell_where(console: Console, cluster: Embedded, run: Document, *, kee
             f"  curl -s {cluster.operator.url}/metrics | grep tare_",
         ]
     else:
-        lines.append("Both go with this command; `tare demo --keep` leaves them to look at.")
+        lines.append(
+            "Both go with this command; --keep leaves them, --export demo.html is a report."
+        )
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)

@@ -8,10 +8,9 @@ from rich.text import Text
 
 from tare.api.reasons import ConditionType
 from tare.cli.exits import Exit, exit_of
+from tare.cli.export import ExportError, write_results
 from tare.cli.tables import show_results
-from tare.manifests.metadata import Owner
-from tare.results.export import FORMATS
-from tare.results.store import ResultStore
+from tare.results.archive import gather
 from tare.results.table import result_rows
 
 if TYPE_CHECKING:
@@ -37,15 +36,17 @@ _SHOWN = (
 async def show_outcome(
     console: Console, cluster: Cluster, run: Document, *, export: Sequence[Path] = ()
 ) -> Exit:
-    """Print what a finished run came to, and write its results into the files of `export`."""
-    metadata, status = run["metadata"], run.get("status") or {}
-    owner = Owner(name=metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"])
-    summary = await ResultStore(cluster).load_summary(owner)
+    """Print what a finished run came to, and write its results into the files of `export`.
+
+    The exit code is that of a failed run when one of them cannot be written: whoever asked for it
+    goes on to read it.
+    """
+    status = run.get("status") or {}
+    results = await gather(cluster, run)
     told: set[str] = set()
-    if summary is not None:
+    if results is not None:
+        summary = results.summary
         show_results(console, summary, result_rows(summary))
-        for path in export:
-            path.write_text(FORMATS[path.suffix](summary))
         told = {c.reason for cell in summary.cells if cell.summary for c in cell.summary.concerns}
     code = exit_of(status)
     conditions = {c["type"]: c for c in status.get("conditions") or ()}
@@ -57,4 +58,10 @@ async def show_outcome(
         doubtful = condition.get("status") in ("False", "Unknown") and condition.get("message")
         if doubtful and condition.get("reason") not in told:
             console.print(Text(f"{kind}={condition['status']}: {condition['message']}"))
+    try:
+        if results is not None:
+            write_results(results, export)
+    except ExportError as error:
+        console.print(Text(str(error), style="bold red"))
+        return Exit.FAILED
     return code

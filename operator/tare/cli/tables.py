@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tare.api.reasons import CellState
-from tare.cli.units import latency, number, share
 from tare.measure.goals import Verdict
-from tare.measure.metrics import METRICS, Kind, Unit
+from tare.results.goals import goal_rows, goal_text, goal_value
+from tare.results.units import with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from tare.cli.servers import Counters
     from tare.measure.cell import Aggregate
-    from tare.measure.goals import Goal, GoalVerdict
     from tare.results.document import SummaryDocument
     from tare.results.table import ResultRow
 
@@ -87,35 +86,10 @@ def goal_table(summary: SummaryDocument) -> Table:
     table.add_column("in cell", overflow="fold")
     table.add_column("Cells\nmet", justify="right", no_wrap=True)
     table.add_column("Verdict", justify="right", no_wrap=True)
-    judged = [cell for cell in summary.cells if cell.goals]
-    for verdicts in zip(*(cell.goals for cell in judged), strict=True):
-        place = max(range(len(judged)), key=lambda index: _badness(verdicts[index]))
-        worst, met = verdicts[place], sum(v.verdict is Verdict.PASS for v in verdicts)
-        all_measured = len(judged) == len(summary.cells)
-        passed = worst.verdict is Verdict.PASS
-        table.add_row(
-            goal_text(worst.goal),
-            goal_value(worst.goal.metric, worst.measured),
-            judged[place].name or "all",
-            f"{met}/{len(summary.cells)}",
-            verdict_text(Verdict.UNKNOWN if passed and not all_measured else worst.verdict),
-        )
+    for row in goal_rows(summary):
+        met = f"{row.met}/{row.cells}"
+        table.add_row(row.text, row.worst, row.cell, met, verdict_text(row.verdict))
     return table
-
-
-def _badness(verdict: GoalVerdict) -> tuple[bool, float]:
-    """Order of verdicts on one goal: unknown ones worst, then by the distance from the bound."""
-    if verdict.measured is None:
-        return True, 0.0
-    return False, verdict.measured if verdict.goal.lower_is_better else -verdict.measured
-
-
-def goal_text(goal: Goal) -> str:
-    """Write a goal as people do: `time_to_first_token p99 ≤ 250 ms`."""
-    statistic = f" {goal.statistic}" if METRICS[goal.metric].kind is Kind.DISTRIBUTION else ""
-    bounds = (("≥", goal.min), ("≤", goal.max))
-    limits = [f"{sign} {goal_value(goal.metric, b)}" for sign, b in bounds if b is not None]
-    return f"{goal.metric}{statistic} {' and '.join(limits)}"
 
 
 def proof_table(servers: Sequence[Counters]) -> Table:
@@ -170,28 +144,12 @@ def verdict_text(verdict: Verdict | None) -> Text:
     return Text(str(verdict), style=_STYLES[verdict]) if verdict else Text("-")
 
 
-def goal_value(metric: str, value: float | None) -> str:
-    """Write a value of a metric with its unit."""
-    match METRICS[metric].unit:
-        case Unit.SECONDS:
-            return latency(value)
-        case Unit.RATIO:
-            return share(value)
-        case _:
-            return number(value)
+def _spread(found: Aggregate | None, scale: float = 1) -> str:
+    return "-" if found is None else with_interval(found.mean, found.half_width, scale)
 
 
 def _milliseconds(found: Aggregate | None) -> str:
     return _spread(found, 1000)
-
-
-def _spread(found: Aggregate | None, scale: float = 1) -> str:
-    if found is None:
-        return "-"
-    text = number(found.mean * scale)
-    if found.half_width is None:
-        return text
-    return f"{text} ±{number(found.half_width * scale, digits=2)}"
 
 
 _Column = tuple[str, bool, "Callable[[ResultRow], str]"]

@@ -20,7 +20,12 @@ import orjson
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 
 from tare.kube.errors import Conflict, KubeError, NotFound, Unavailable
 from tare.kube.translate import error_of
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
     from tare.kube.port import Document, Kind
 
-__all__ = ["ApiCluster"]
+__all__ = ["ApiCluster", "current_namespace"]
 
 REQUEST_TIMEOUT = 30.0
 """Seconds for one request; the client's default of 300 would hold up a whole run."""
@@ -195,6 +200,15 @@ def _path(kind: Kind, namespace: str, *rest: str | None) -> str:
     place = ("namespaces", namespace) if namespace else ()
     parts = (part for part in (*place, kind.plural, *rest) if part)
     return "/".join([root, *(quote(part, safe="") for part in parts)])
+
+
+def current_namespace() -> str:
+    """Return the namespace of the kubeconfig's current context, as kubectl takes it."""
+    try:
+        _, active = list_kube_config_contexts()  # type: ignore[no-untyped-call]
+    except Exception:  # noqa: BLE001 - whoever connects hears what is wrong with the file
+        return "default"
+    return str(((active or {}).get("context") or {}).get("namespace") or "default")
 
 
 async def _client(kubeconfig: Path | None) -> ApiClient:

@@ -17,7 +17,7 @@ from tare.measure.goals import RunVerdict
 from tare.measure.hooks import HookCall, Replica
 from tare.measure.servers import ServerCounts
 
-__all__ = ["SummaryDocument", "TrialDocument"]
+__all__ = ["RunResults", "SummaryDocument", "TrialDocument"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +52,15 @@ class SummaryDocument:
     model: str
     cells: tuple[CellOutcome, ...]
     verdict: RunVerdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResults:
+    """Everything that is known of a run: what a report is made of, and a comparison."""
+
+    schema: Literal["tare.dev/run/v1"] = "tare.dev/run/v1"
+    run: Mapping[str, Any]
+    """The BenchmarkRun as it was stored: metadata, spec and status."""
+    summary: SummaryDocument
+    trials: tuple[TrialDocument, ...]
+    """By cell and trial; of several attempts the last."""

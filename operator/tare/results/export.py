@@ -1,7 +1,9 @@
-"""A run's summary for other programs: JSON as it is stored, CSV with one row for each number.
+"""A run's results as files: for other programs, and to be read again by Tare.
 
-CSV is long, not wide (cell, metric, statistic, value): metrics come and go with the manifest, and a
-table whose columns depend on it breaks its readers.
+The summary is JSON as it is stored, or CSV with one row for each number. CSV is long, not wide
+(cell, metric, statistic, value): metrics come and go with the manifest, and a table whose columns
+depend on it breaks its readers. Everything, with each trial's histograms, rows and evidence, is
+gzipped JSON (`results.archive`), or one page for people (`results.report`).
 """
 
 from __future__ import annotations
@@ -13,14 +15,16 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tare.measure.metrics import METRICS
+from tare.results.archive import SUFFIX, pack
+from tare.results.report.render import to_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tare.decide.outcome import CellOutcome
-    from tare.results.document import SummaryDocument
+    from tare.results.document import RunResults, SummaryDocument
 
-__all__ = ["CSV_COLUMNS", "FORMATS", "to_csv", "to_json"]
+__all__ = ["CSV_COLUMNS", "FORMATS", "format_of", "to_csv", "to_json"]
 
 CSV_COLUMNS = (
     "namespace",
@@ -73,5 +77,15 @@ def _numbers(cell: CellOutcome) -> Iterator[dict[str, object]]:
             }
 
 
-FORMATS: Mapping[str, Callable[[SummaryDocument], str]] = {".json": to_json, ".csv": to_csv}
-"""Suffix of a file to what writes it."""
+FORMATS: Mapping[str, Callable[[RunResults], bytes]] = {
+    ".json": lambda results: to_json(results.summary).encode(),
+    ".csv": lambda results: to_csv(results.summary).encode(),
+    SUFFIX: pack,
+    ".html": lambda results: to_html(results).encode(),
+}
+"""End of a file's name to what writes it."""
+
+
+def format_of(name: str) -> Callable[[RunResults], bytes] | None:
+    """Return what writes a file of this name; None when nothing does."""
+    return next((write for end, write in FORMATS.items() if name.endswith(end)), None)

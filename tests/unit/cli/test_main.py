@@ -66,7 +66,10 @@ def test_a_command_that_does_not_exist_is_refused_as_invalid() -> None:
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("out.xlsx", "neither in .json nor in .csv"), ("nowhere/out.csv", "no folder 'nowhere'")],
+    [
+        ("out.xlsx", "'out.xlsx' ends in none of .json, .csv, .json.gz"),
+        ("nowhere/out.csv", "no folder 'nowhere'"),
+    ],
 )
 def test_a_file_that_cannot_take_results_is_refused_before_the_run(file: str, message: str) -> None:
     result = CliRunner().invoke(main, ["run", "x.yaml", "--export", file])

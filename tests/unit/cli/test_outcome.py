@@ -63,6 +63,21 @@ async def test_the_results_are_written_in_the_format_that_the_file_name_asks_for
     assert files[1].read_text().startswith("namespace,run,cell,")
 
 
+async def test_a_file_that_cannot_be_written_is_named_and_the_others_are_written(
+    cluster: MemoryCluster, tmp_path: Path
+) -> None:
+    await ResultStore(cluster).store_summary(summary(measured(0), cells_of=cells(1)))
+    taken, free = tmp_path / "taken.csv", tmp_path / "free.html"
+    taken.mkdir()
+    output = io.StringIO()
+    console = Console(file=output, width=200)
+    code = await show_outcome(console, cluster, finished("Succeeded"), export=[taken, free])
+    assert code is Exit.FAILED
+    assert "98/100" in output.getvalue(), "the table is shown all the same"
+    assert f"{taken} was not written: Is a directory" in output.getvalue()
+    assert free.read_text().startswith("<!doctype html>")
+
+
 async def test_what_makes_the_numbers_doubtful_is_said_below_them(cluster: MemoryCluster) -> None:
     run = finished(
         "Succeeded",
