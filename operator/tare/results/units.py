@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 __all__ = ["clock", "latency", "number", "share", "with_interval"]
 
+_DIGITS = 5
 _MINUTE = 60
 _THOUSAND = 1000
 
@@ -43,8 +46,20 @@ def share(fraction: float | None, half_width: float | None = None) -> str:
 
 
 def with_interval(value: float | None, half_width: float | None = None, scale: float = 1) -> str:
-    """Write a number and, where it is known, the half-width of its interval behind ±."""
-    text = number(None if value is None else value * scale)
+    """Write a number and, where it is known, the half-width of its interval behind ±.
+
+    Both have the decimals that give the half-width two significant digits, as long as the value
+    has no more than five.
+    """
     if value is None or half_width is None:
-        return text
-    return f"{text} ±{number(half_width * scale, digits=2)}"
+        return number(None if value is None else value * scale)
+    value, half_width = value * scale, half_width * scale
+    if not half_width:
+        return f"{number(value)} ±0"
+    decimals = min(1 - _magnitude(half_width), _DIGITS - 1 - _magnitude(value))
+    return f"{value:,.{max(decimals, 0)}f} ±{half_width:,.{max(decimals, 0)}f}"
+
+
+def _magnitude(value: float) -> int:
+    """Return the power of ten of a number's first digit."""
+    return math.floor(math.log10(abs(value))) if value else 0
