@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.decided import REPLICAS, Worker, manifest, record_of, report, trial_summary
 from support.invariants import check_end, check_gate, check_profile_end
+from support.model_servers import ModelServers
 from tare.api.names import FINALIZER_PROFILER
 from tare.api.reasons import Reason
 from tare.decide.acceptance import Accepted, accept
@@ -25,7 +26,7 @@ from tare.decide.actions import (
     StartOp,
     TakeBack,
 )
-from tare.decide.attempt import ProfilerState
+from tare.decide.attempt import Attempt, ProfilerState
 from tare.decide.children import JobView, PodView, TrialKey
 from tare.decide.decision import decide
 from tare.decide.facts import Facts, Op, OpKind, OpResult, OpView, ResetResult, Run
@@ -73,6 +74,9 @@ class World:
     resets: list[TrialKey] = field(default_factory=list)
     found: Replicas = field(default_factory=lambda: Replicas(ready=REPLICAS))
     """What discovery finds: the replicas, and the servers of hooks that have others."""
+    servers: ModelServers = field(default_factory=ModelServers)
+    ends: dict[tuple[int, int], Attempt] = field(default_factory=dict)
+    """Attempts as they were when their trials were stored."""
     fail: dict[OpKind, OpResult] = field(default_factory=dict)
     """Results that operations have instead of success."""
     warm: bool = True
@@ -197,8 +201,7 @@ class World:
 
     def delete_job(self) -> None:
         """Somebody deletes the Job of the attempt under way."""
-        attempt = self.run.attempt
-        if attempt is not None and attempt.key in self.jobs:
+        if (attempt := self.run.attempt) and attempt.key in self.jobs:
             self._delete_job(self.jobs[attempt.key].name)
 
     def patch_spec(self, **spec: Any) -> None:
@@ -223,6 +226,7 @@ class World:
                 key: {index: w.view(index) for index, w in workers.items() if w.heard}
                 for key, workers in self.workers.items()
             },
+            skews=dict.fromkeys(self.opened, 0.001),
             ops=dict(self.ops),
             opened=frozenset(self.opened),
             records=dict(self.records),
@@ -366,7 +370,7 @@ class World:
             case OpKind.PROFILER_START | OpKind.PROFILER_STOP:
                 return report(HookKind(op.kind))
             case OpKind.CHECK_REPLICAS:
-                return self.found
+                return self.servers.look(self.found)
             case OpKind.STORE_TRIAL:
                 self._store()
             case OpKind.STORE_SUMMARY:
@@ -377,12 +381,12 @@ class World:
         assert op.key is not None
         settings = self.accepted.cells[op.key.cell].spec.endpoint.reset
         if settings is not None and op.phase < 0 and not settings.at_start:
-            return ResetResult(replicas=self.found, report=None)
+            return ResetResult(replicas=self.servers.look(self.found), report=None)
         living = [w for w in self.all_workers() if not self.ended(w)]
         assert not any(worker.in_flight for worker in living), "a reset beside load"
         self.resets.append(op.key)
         self.warm = False
-        return ResetResult(replicas=self.found, report=report(HookKind.RESET))
+        return self.servers.reset(self.found)
 
     def _store(self) -> None:
         attempt = self.run.attempt
@@ -390,6 +394,7 @@ class World:
             return
         assert attempt is not None
         key = attempt.key
+        self.ends[key.cell, key.trial] = attempt
         record = record_of(attempt, self._summaries().get(key))
         stored = self.records.setdefault((key.cell, key.trial), record)
         assert stored.attempt == key.attempt, "a trial has two results"

@@ -32,6 +32,7 @@ __all__ = [
     "ReplicaRow",
     "ResetMark",
     "Results",
+    "ServerRow",
     "Summary",
     "Target",
     "TargetReplica",
@@ -162,6 +163,22 @@ class ReplicaRow(StatusModel):
     """Scheme, address and port of control calls."""
 
 
+Numbers = Annotated[
+    dict[Annotated[str, StringConstraints(max_length=63)], float], Field(max_length=16)
+]
+
+
+class ServerRow(StatusModel):
+    """What a replica told of itself at the two ends of the attempt under way."""
+
+    name: Name
+    """Name of its pod; for a URL its origin."""
+    before: Numbers = Field(default_factory=dict)
+    """Counters, process start and restarts before the first gate; nothing if it told nothing."""
+    after: Numbers = Field(default_factory=dict)
+    """The same after the last drain, written with the verdict."""
+
+
 class ResetMark(StatusModel):
     """What is known about the cache after a reset."""
 
@@ -239,6 +256,13 @@ class Current(StatusModel):
         | None
     ) = None
     """Servers that are profiled, where the profiler has a target of its own."""
+    servers: (
+        Annotated[tuple[ServerRow, ...], Field(max_length=_REPLICAS, json_schema_extra=ATOMIC)]
+        | None
+    ) = None
+    """What the replicas told: a restart of one during the trial shows in the difference."""
+    start_skew: Numbers = Field(default_factory=dict)
+    """Seconds by phase within which all workers started."""
     reset: ResetMark | None = None
     """Outcome of the reset."""
     reset_before_profiling: ProfilingResetMark | None = None

@@ -7,7 +7,8 @@ pods and the workers themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ from tare.api.reasons import CellState, Reason
 from tare.api.status import MESSAGE_LIMIT
 from tare.decide.children import TrialKey
 from tare.measure.hooks import Replica, identity
+from tare.measure.servers import ServerCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "Attempt",
@@ -50,6 +52,10 @@ _WEAKEST_FIRST = (
     ResetState.CONFIRMED,
     ResetState.PROVEN,
 )
+
+
+_EXACT = 2.0**53
+"""From here on a float skips whole numbers."""
 
 
 def weakest(states: Iterable[str]) -> ResetState:
@@ -128,6 +134,12 @@ class Attempt:
     """Servers that are reset, where they are not the replicas."""
     profiler_servers: tuple[Replica, ...] | None = None
     """Servers that are profiled, where they are not the replicas."""
+    servers: tuple[ServerCounts, ...] | None = None
+    """What the replicas told before the first gate and, once there is a verdict, after the last
+    drain; None where an older operator did not write it down."""
+    start_skew: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by phase within which its workers started; without phases of which no operator lived
+    to write it down."""
     reset: ResetMark | None = None
     before_profiling: ResetMark | None = None
     """The last reset between warm-up and profiling; the state is the weakest of all such."""
@@ -174,28 +186,15 @@ class Attempt:
                 document[name] = [
                     {"uid": r.uid, "name": r.name, "origin": r.origin} for r in servers
                 ]
-        if self.reset:
-            document["reset"] = _reset_to_json(self.reset)
-        if self.before_profiling:
-            document["resetBeforeProfiling"] = _reset_to_json(self.before_profiling)
-        if self.profiler:
-            document["profiler"] = {
-                "state": self.profiler.state,
-                "phase": self.profiler.phase,
-                "lastPhase": self.profiler.last,
-                "message": self.profiler.message[:MESSAGE_LIMIT],
-            }
-            if self.profiler.started is not None:
-                document["profiler"]["startedAt"] = self.profiler.started
-        if self.verdict:
-            document["verdict"] = {
-                "state": self.verdict.state,
-                "reason": self.verdict.reason,
-                "message": self.verdict.message[:MESSAGE_LIMIT],
-                "at": self.verdict.at,
-                "again": self.verdict.again,
-                "fatal": self.verdict.fatal,
-            }
+        optional = {
+            "servers": None if self.servers is None else [_server_to_json(s) for s in self.servers],
+            "startSkew": dict(self.start_skew) or None,
+            "reset": self.reset and _reset_to_json(self.reset),
+            "resetBeforeProfiling": self.before_profiling and _reset_to_json(self.before_profiling),
+            "profiler": self.profiler and _profiler_to_json(self.profiler),
+            "verdict": self.verdict and _verdict_to_json(self.verdict),
+        }
+        document |= {name: value for name, value in optional.items() if value is not None}
         return document
 
     @classmethod
@@ -212,6 +211,8 @@ class Attempt:
             replicas=_replicas(document.get("replicas")),
             reset_servers=_replicas(document.get("resetServers")),
             profiler_servers=_replicas(document.get("profilerServers")),
+            servers=_servers(document.get("servers")),
+            start_skew=document.get("startSkew") or {},
             reset=_reset(document.get("reset")),
             before_profiling=_reset(document.get("resetBeforeProfiling")),
             profiler=ProfilerMark(
@@ -229,6 +230,51 @@ class Attempt:
 
 def _replicas(rows: Sequence[Mapping[str, Any]] | None) -> tuple[Replica, ...] | None:
     return None if rows is None else tuple(Replica(**row) for row in rows)
+
+
+def _server_to_json(server: ServerCounts) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": server.replica}
+    for end, told in (("before", server.before), ("after", server.after)):
+        if told:
+            document[end] = {name: _number(value) for name, value in told.items()}
+    return document
+
+
+def _number(value: float) -> float:
+    """Write whole numbers as such: counters are, though Prometheus has floats."""
+    return int(value) if value == int(value) and abs(value) < _EXACT else value
+
+
+def _servers(rows: Sequence[Mapping[str, Any]] | None) -> tuple[ServerCounts, ...] | None:
+    if rows is None:
+        return None
+    return tuple(
+        ServerCounts(
+            replica=row["name"], before=row.get("before") or {}, after=row.get("after") or {}
+        )
+        for row in rows
+    )
+
+
+def _profiler_to_json(mark: ProfilerMark) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "state": mark.state,
+        "phase": mark.phase,
+        "lastPhase": mark.last,
+        "message": mark.message[:MESSAGE_LIMIT],
+    }
+    return document if mark.started is None else {**document, "startedAt": mark.started}
+
+
+def _verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "message": verdict.message[:MESSAGE_LIMIT],
+        "at": verdict.at,
+        "again": verdict.again,
+        "fatal": verdict.fatal,
+    }
 
 
 def _reset_to_json(mark: ResetMark) -> dict[str, Any]:

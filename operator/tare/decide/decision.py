@@ -22,6 +22,7 @@ from tare.decide.ending import End, end_of, finish, remaining, stop_reason, swee
 from tare.decide.events import events
 from tare.decide.gates import check_interrupted_start, collect, run_phases
 from tare.decide.isolate import preflight, quiesce, reset
+from tare.decide.servers import doubt_counters
 from tare.decide.status import render
 from tare.decide.workers import register, spawn, watch_workers
 
@@ -108,6 +109,7 @@ def _attempt(draft: Draft, *, keep: bool) -> bool:
 def _measure(draft: Draft) -> bool:
     """The life of a trial, in its order; False where it waits or got its verdict."""
     after = following(draft)
+    doubt_counters(draft)
     sweep_jobs(draft, keep=(draft.current.key, *after))
     return (
         check_interrupted_start(draft)

@@ -103,7 +103,10 @@ class ResetResult:
     """Replicas found, and the report of their reset; None when no reset was asked for."""
 
     replicas: Replicas
+    """With what they tell after it."""
     report: HookReport | None
+    begin: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What they told before one between phases: its canaries are no part of the trial."""
 
 
 OpResult = PreflightReport | ResetResult | HookReport | Replicas | None
@@ -133,6 +136,8 @@ class Facts:
     ops: Mapping[Op, OpView] = field(default_factory=dict)
     opened: frozenset[tuple[TrialKey, int]] = frozenset()
     """Gates that this process opened."""
+    skews: Mapping[tuple[TrialKey, int], float] = field(default_factory=dict)
+    """Gates that all workers have passed, to the seconds within which they did."""
     records: Mapping[tuple[int, int], TrialRecord] = field(default_factory=dict)
     outcomes: Mapping[int, CellOutcome] = field(default_factory=dict)
     """Cells that have stored trials."""

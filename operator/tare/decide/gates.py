@@ -19,6 +19,7 @@ from tare.decide.actions import AddProfilerFinalizer
 from tare.decide.attempt import ProfilerMark, ProfilerState
 from tare.decide.facts import OpKind, WorkerView
 from tare.decide.isolate import reset_before_profiling, same_replicas
+from tare.decide.servers import seen_after
 from tare.measure.counts import Count
 from tare.measure.hooks import HookReport, Replicas
 from tare.measure.messages import CommandKind, WorkerState
@@ -48,7 +49,17 @@ def check_interrupted_start(draft: Draft) -> bool:
 def run_phases(draft: Draft) -> bool:
     """Lead the workers through all phases."""
     phases = draft.cell.spec.phases
+    _keep_start_skew(draft)
     return all(_run_phase(draft, number) for number in range(len(phases))) and _end_profile(draft)
+
+
+def _keep_start_skew(draft: Draft) -> None:
+    """Write down how far apart the workers started: only the process that opened a gate knows."""
+    kept = dict(draft.current.start_skew)
+    for (key, number), seconds in draft.facts.skews.items():
+        if key == draft.current.key:
+            kept.setdefault(draft.cell.spec.phases[number].name, seconds)
+    draft.update(start_skew=kept)
 
 
 def collect(draft: Draft) -> bool:
@@ -64,6 +75,7 @@ def collect(draft: Draft) -> bool:
         return draft.wait("the merged result")
     if not summary.complete:
         return draft.fault(Reason.WORKER_LOST, "a worker handed in a partial result")
+    draft.update(servers=seen_after(draft.current, replicas))
     if not summary.counts.get(Count.OK):
         return draft.end_attempt(CellState.FAILED, Reason.TOO_MANY_ERRORS, _failures(summary))
     return draft.end_attempt(CellState.MEASURED, Reason.AS_ASKED, "")

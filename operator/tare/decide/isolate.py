@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tare.api.reasons import CellState, ConditionType, Reason
 from tare.decide.attempt import ResetMark, ResetState, weakest
 from tare.decide.facts import OpKind, ResetResult
+from tare.decide.servers import seen_before, without_reset
 from tare.measure.hooks import HookReport, PreflightReport, Replicas
 from tare.measure.messages import WorkerState
 from tare.plan.stretches import begins_profiling
@@ -74,6 +75,7 @@ def reset(draft: Draft) -> bool:
         replicas=draft.replicas,
         reset_servers=result.replicas.reset,
         profiler_servers=result.replicas.profiler,
+        servers=seen_before(result.replicas),
     )
     report = result.report
     if report is None:
@@ -110,7 +112,8 @@ def reset_before_profiling(draft: Draft, phase: int) -> bool:
         return False
     states = (_state(report), before.state) if before is not None else (_state(report),)
     mark = ResetMark(state=weakest(states), message=report.message, phase=phase)
-    draft.update(before_profiling=mark)
+    servers = without_reset(draft.current, result.begin, result.replicas.counts)
+    draft.update(before_profiling=mark, servers=servers)
     return True
 
 

@@ -5,7 +5,8 @@ Pure values: `endpoint` fills them, `decide` reads them, results keep them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tare.api.reasons import Reason
@@ -86,6 +87,8 @@ class Replicas:
     """Servers that are reset instead, where the reset has a target of its own."""
     profiler: tuple[Replica, ...] | None = None
     """Servers that are profiled instead, where the profiler has a target of its own."""
+    counts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What each ready one tells of itself, by name (`measure.servers`), where they were asked."""
 
     @property
     def uids(self) -> tuple[str, ...]:

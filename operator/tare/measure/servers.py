@@ -7,7 +7,7 @@ difference means anything, and none when a counter went down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -41,6 +41,8 @@ class ServerFact(StrEnum):
 
     STARTED = "started_at"
     """Epoch seconds at which its process began: another one after the trial is another process."""
+    RESTARTS = "restarts"
+    """How often the containers of its pod were started again, as the pod's status says."""
     BLOCK_SIZE = "kv_block_size"
     """Tokens in a block of its KV cache."""
     BLOCKS = "kv_blocks"
@@ -56,7 +58,8 @@ class ServerCounts:
     replica: str
     """`Replica.name`."""
     before: Mapping[str, float]
-    after: Mapping[str, float]
+    """Empty where it told nothing, or nobody asked it."""
+    after: Mapping[str, float] = field(default_factory=dict)
 
     def delta(self, name: ServerCount) -> float | None:
         """What was counted in between; None when it is not known or the server restarted."""
@@ -73,14 +76,23 @@ class ServerCounts:
     @property
     def restarted(self) -> bool:
         """Whether the process at the end is another one than at the beginning."""
-        began = [counts.get(ServerFact.STARTED) for counts in (self.before, self.after)]
-        if None not in began and began[0] != began[1]:
+        both = self.before.keys() & self.after.keys()
+        if any(self.before[name] != self.after[name] for name in _LIFE if name in both):
             return True
-        counted = (name for name in ServerCount if name in self.before and name in self.after)
-        return any(self.after[name] < self.before[name] for name in counted)
+        return any(self.after[name] < self.before[name] for name in ServerCount if name in both)
+
+    @property
+    def unwatched(self) -> bool:
+        """Whether it told something at one end alone, so that a restart would go unnoticed.
+
+        One that tells nothing at either end gives no reason for doubt: it never does.
+        """
+        return bool(self.before) != bool(self.after)
 
 
 _FACTS: Final = frozenset(ServerFact)
+_LIFE: Final = (ServerFact.STARTED, ServerFact.RESTARTS)
+"""What stays the same for as long as a server lives."""
 
 
 def shifted(
@@ -90,18 +102,15 @@ def shifted(
 ) -> dict[str, dict[str, float]]:
     """Move the counters of each replica forward by what was counted from `begin` to `end`.
 
-    So that a stretch of the trial leaves no trace in the difference to its last counters. What is
-    not known at all three times is left out.
+    So that a stretch of the trial leaves no trace in the difference to its last counters. A counter
+    that is not known at all three times is left out; what a server is, stays.
     """
-    return {
-        replica: {
-            name: value if name in _FACTS else value + end[replica][name] - begin[replica][name]
-            for name, value in counts.items()
-            if name in begin[replica] and name in end[replica]
-        }
-        for replica, counts in before.items()
-        if replica in begin and replica in end
-    }
+    found: dict[str, dict[str, float]] = {}
+    for replica, counts in before.items():
+        here, there = begin.get(replica, {}), end.get(replica, {})
+        moved = {n: v + there[n] - here[n] for n, v in counts.items() if n in here and n in there}
+        found[replica] = moved | {n: v for n, v in counts.items() if n in _FACTS}
+    return found
 
 
 def cached_by_counters(servers: Sequence[ServerCounts], replicas: int) -> int | None:

@@ -211,7 +211,8 @@ class AttemptBook:
         """Seconds by phase within which all workers of the attempt started, at most.
 
         The spread of the moments at which the starts were sent, plus the slowest worker's round
-        trip; no clock of another pod is involved.
+        trip; no clock of another pod is involved. Of a phase that was started by an earlier process
+        nothing is known.
         """
         attempt = self._attempts.get(key)
         if attempt is None:
@@ -220,6 +221,7 @@ class AttemptBook:
         return {
             phase: max(sent.values()) - min(sent.values()) + trip
             for phase, sent in attempt.released.items()
+            if len(sent) == len(attempt.workers)
         }
 
     def views(self) -> dict[TrialKey, dict[int, WorkerView]]:

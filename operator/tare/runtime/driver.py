@@ -281,6 +281,11 @@ class Driver:
             workers=self._book.views(),
             ops=operations.views(),
             opened=frozenset(self._opened),
+            skews={
+                (key, phase): skew
+                for key in self._book.views()
+                for phase, skew in self._book.start_skew(key).items()
+            },
             records=operations.records,
             outcomes=operations.outcomes,
             summary_name=operations.summary_name,
@@ -337,9 +342,10 @@ def _version(document: Document) -> int:
 
 
 def _essence(status: Mapping[str, Any]) -> dict[str, Any]:
-    """What is written at once: all but the progress and what conditions say in words."""
+    """What is written at once: all but the progress, the start skew and what conditions say."""
     conditions = [{**condition, "message": ""} for condition in status.get("conditions") or ()]
-    return {**status, "progress": None, "conditions": conditions}
+    current = {**(status.get("current") or {}), "startSkew": None}
+    return {**status, "progress": None, "conditions": conditions, "current": current}
 
 
 def _why(error: Exception) -> str:

@@ -20,11 +20,11 @@ from tare.decide.records import TrialRecord
 from tare.kube.errors import KubeError, Terminating, Unavailable
 from tare.kube.port import EVENT
 from tare.measure.concerns import find_uneven_load
-from tare.measure.servers import ServerCounts, shifted
+from tare.measure.servers import ServerFact
 from tare.measure.trial import TrialSummary, summarize
 from tare.results.document import TrialDocument
 from tare.results.summary import summarize_run
-from tare.runtime.cache_check import CacheCheck
+from tare.runtime.cache_check import check_cache
 from tare.runtime.publish import run_name, show_live
 from tare.runtime.target import TargetService
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tare.decide.children import JobView, TrialKey
     from tare.manifests.metadata import Owner
     from tare.manifests.order import Address
-    from tare.measure.hooks import HookCall, HookReport, Replica
+    from tare.measure.hooks import HookCall, HookReport, Replica, Replicas
     from tare.runtime.book import AttemptBook
     from tare.runtime.context import Context
 
@@ -68,9 +68,6 @@ class Operations:
         self._tasks: dict[Op, asyncio.Task[OpResult]] = {}
         self._awaited: dict[Op, str] = {}
         self._audit: dict[TrialKey, list[HookCall]] = {}
-        self._before: dict[TrialKey, dict[str, dict[str, float]]] = {}
-        self._after: dict[TrialKey, dict[str, dict[str, float]]] = {}
-        self._cache = CacheCheck(accepted)
         self._merged: dict[TrialKey, TrialSummary] = {}
         self.records: dict[tuple[int, int], TrialRecord] = {}
         """Stored ends of trials by cell and trial."""
@@ -109,10 +106,6 @@ class Operations:
         self._tasks = {op: t for op, t in self._tasks.items() if op.key is None or op.key in keep}
         self._awaited = {op: what for op, what in self._awaited.items() if op in self._tasks}
         self._audit = {key: rows for key, rows in self._audit.items() if key in keep}
-        for memory in (self._before, self._after):
-            for key in memory.keys() - keep:
-                del memory[key]
-        self._cache.forget(keep)
         self._merged = {key: merged for key, merged in self._merged.items() if key in keep}
 
     def show_live(self, attempt: Attempt | None) -> None:
@@ -223,34 +216,42 @@ class Operations:
             case OpKind.PROFILER_STOP:
                 report = await self._target.stop_profiler(endpoint, _profiled(run))
             case OpKind.CHECK_REPLICAS:
-                replicas = await self._target.replicas(endpoint)
-                self._cache.end(op.key, replicas)
-                self._after[op.key] = await self._target.counts(endpoint, replicas.ready)
-                return replicas
+                return await self._counted(endpoint, await self._target.replicas(endpoint))
         self._note(op.key, report)
         return report
 
     async def _reset(self, key: TrialKey, phase: int, endpoint: Endpoint, run: Run) -> ResetResult:
         """Reset before the first gate, or before profiling (`phase`), and read the counters.
 
-        The counters of a trial begin after the canaries of the first reset; what those of a later
-        one add is taken out again, since nothing else runs then.
+        The counters of a trial begin after the canaries of the first reset; for what those of a
+        later one add, they are read before it too, since nothing else runs then.
         """
         settings = endpoint.reset
         at_start = phase < 0
         send = settings is not None and (settings.at_start or not at_start)
         mark = f"{run.uid}/{key.cell}/{key.trial}/{key.attempt}/{phase}"
-        counted = {}
+        begin = {}
         if not at_start and run.attempt is not None:
-            counted = await self._target.counts(endpoint, run.attempt.replicas or ())
+            begin = await self._target.counts(endpoint, run.attempt.replicas or ())
         result = await self._target.reset(endpoint, send=send, mark=mark)
         self._note(key, result.report)
-        self._cache.begin(key, result.replicas)
-        after = await self._target.counts(endpoint, result.replicas.ready)
-        self._before[key] = (
-            after if at_start else shifted(self._before.get(key, {}), counted, after)
+        return replace(result, begin=begin, replicas=await self._counted(endpoint, result.replicas))
+
+    async def _counted(self, endpoint: Endpoint, replicas: Replicas) -> Replicas:
+        """Add what each ready replica tells of itself, and the restarts that its pod's status has.
+
+        The pod was looked at before its counters were read: a restart in between looks as if it had
+        come after both, which at worst accuses a server that restarted just before its trial.
+        """
+        counts = await self._target.counts(endpoint, replicas.ready)
+        return replace(
+            replicas,
+            counts={
+                one.name: counts.get(one.name, {})
+                | ({} if one.restarts is None else {ServerFact.RESTARTS: float(one.restarts)})
+                for one in replicas.ready
+            },
         )
-        return result
 
     def _tell(self, op: Op, awaited: str) -> None:
         """Take in what an operation waits for."""
@@ -275,12 +276,11 @@ class Operations:
         attempt = run.attempt
         assert attempt is not None
         key = attempt.key
-        servers = self._server_counts(key)
-        record = self._record(attempt, servers)
-        dataset, skew = self._book.dataset(key), self._start_skew(key, record.summary)
+        record = self._record(attempt)
+        dataset, skew = self._book.dataset(key), self._start_skew(attempt, record.summary)
         if record.state is CellState.MEASURED and record.summary is not None:
-            verdict = await self._cache.judge(
-                attempt, record.summary, dataset=dataset, servers=servers, skew=skew
+            verdict = await check_cache(
+                self._accepted, attempt, record.summary, dataset=dataset, skew=skew
             )
             record = replace(record, cache=verdict)
         cell = self._accepted.cells[key.cell]
@@ -292,7 +292,7 @@ class Operations:
             hooks=tuple(self._audit.get(key, ())),
             replicas=attempt.replicas or (),
             dataset={name: value for name, value in dataset.items() if name != "outline"},
-            servers=servers,
+            servers=attempt.servers or (),
             start_skew=skew,
         )
         await self._context.store.store_trial(document)
@@ -300,14 +300,13 @@ class Operations:
         self._book.mark_stored(key)
         self._count(record)
 
-    def _start_skew(self, key: TrialKey, summary: TrialSummary | None) -> dict[str, float]:
+    def _start_skew(self, attempt: Attempt, summary: TrialSummary | None) -> dict[str, float]:
         """Spread of the starts of each phase: over the workers, and over a worker's processes."""
+        seen = attempt.start_skew
+        if self._accepted.cells[attempt.key.cell].spec.workers.replicas == 1 and summary:
+            seen = {**dict.fromkeys((phase.name for phase in summary.phases), 0.0), **seen}
         within = {p.name: p.start_skew for p in summary.phases} if summary is not None else {}
-        phases = self._accepted.cells[key.cell].spec.phases
-        return {
-            phases[phase].name: skew + within.get(phases[phase].name, 0.0)
-            for phase, skew in self._book.start_skew(key).items()
-        }
+        return {name: skew + within.get(name, 0.0) for name, skew in seen.items()}
 
     async def _store_summary(self, run: Run) -> None:
         document = summarize_run(
@@ -328,15 +327,7 @@ class Operations:
         of_cell = [r for (index, _), r in sorted(self.records.items()) if index == record.cell]
         self.outcomes[record.cell] = outcome_of(cell, of_cell, goals_of(self._accepted.spec))
 
-    def _server_counts(self, key: TrialKey) -> tuple[ServerCounts, ...]:
-        """The servers' counters at both ends of a trial; the first do not survive our restart."""
-        before, after = self._before.get(key, {}), self._after.get(key, {})
-        return tuple(
-            ServerCounts(replica=name, before=before.get(name, {}), after=after[name])
-            for name in sorted(after)
-        )
-
-    def _record(self, attempt: Attempt, servers: tuple[ServerCounts, ...]) -> TrialRecord:
+    def _record(self, attempt: Attempt) -> TrialRecord:
         verdict = attempt.verdict
         assert verdict is not None
         key, profiler = attempt.key, attempt.profiler
@@ -344,7 +335,7 @@ class Operations:
         if summary is None and self._book.results(key):
             summary = self._summarize(key)
         if summary is not None:
-            concerns = (*summary.concerns, *find_uneven_load(servers))
+            concerns = (*summary.concerns, *find_uneven_load(attempt.servers or ()))
             summary = replace(summary, concerns=concerns)
         return TrialRecord(
             cell=key.cell,

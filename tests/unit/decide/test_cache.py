@@ -13,6 +13,7 @@ from support.virtual_load import Replica, Trial, play
 from tare.api.reasons import Reason
 from tare.decide.cache import Evidence, block_sizes, judge_trial
 from tare.measure.cache import CacheVerdict, CacheWord
+from tare.measure.rows import OUTCOMES, Row, Rows, read_rows
 from tare.measure.servers import ServerCounts
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ TRIAL = play(ORDER, [Replica(block=BLOCK)])
 
 def server(name: str = "qwen-0", *, hits: float = 0, **after: float) -> ServerCounts:
     """What a server told before and after the trial."""
-    before = {"prefix_cache_hits": 1000.0, "started_at": 1.0}
+    before = {"prefix_cache_hits": 1000.0, "started_at": 1.0, "restarts": 0.0}
     facts = {"kv_block_size": float(BLOCK), "kv_blocks": 9e4, "engines": 1.0}
     return ServerCounts(
         replica=name,
@@ -76,7 +77,7 @@ def test_a_trial_that_found_what_it_left_itself_is_as_planned() -> None:
 @pytest.mark.parametrize(
     "evidence",
     [
-        {"restarted": ["qwen-0"]},
+        {"servers": (server(restarts=1.0),)},
         {"servers": (server(started_at=2.0),)},
         {"servers": (server(hits=-1),)},
     ],
@@ -95,6 +96,85 @@ def test_the_counters_of_all_replicas_speak_where_answers_do_not() -> None:
     assert more.reason is Reason.CONTAMINATED
     part = judged(silent(TRIAL), servers=(server(hits=cached),), replicas=2)
     assert part.reason is Reason.NOT_REPORTED, "one of two replicas does not tell"
+
+
+UNWATCHED = [
+    replace(server(), before={}),
+    replace(server(), after={}),
+]
+
+
+@pytest.mark.parametrize("one", UNWATCHED, ids=["only after", "only before"])
+def test_where_a_restart_would_go_unnoticed_nothing_passes(one: ServerCounts) -> None:
+    found = judged(servers=(one,))
+    assert (found.verdict, found.reason) == (CacheWord.UNVERIFIED, Reason.NOT_DECIDABLE)
+    assert found.message.startswith("whether qwen-0 restarted during the trial is not known")
+    assert [phase.found for phase in found.phases] == TRIAL.cached, "the numbers stay"
+
+
+def test_what_an_older_operator_did_not_write_down_lets_nothing_pass() -> None:
+    assert judged(servers=()).reason is Reason.AS_PLANNED, "no replica tells anything"
+    found = Evidence(
+        results=TRIAL.results, dataset=described(TRIAL.outline), servers=None, replicas=1, skew={}
+    )
+    verdict = judge_trial(spec_of(**FIELDS), ORDER.phases, found)
+    assert verdict.reason is Reason.NOT_DECIDABLE
+    assert verdict.message.startswith("whether the servers restarted during the trial")
+
+
+def test_too_much_is_too_much_whether_a_server_restarted_or_not() -> None:
+    """A restart only empties caches."""
+    alone = {**FIELDS, "phases": [FIELDS["phases"][1]]}
+    evidence = Evidence(
+        results=TRIAL.results[1:],
+        dataset=described(TRIAL.outline),
+        servers=(UNWATCHED[0],),
+        replicas=1,
+        skew={},
+    )
+    found = judge_trial(spec_of(**alone), order_of(**alone).phases, evidence)
+    assert found.reason is Reason.CONTAMINATED, "the warm-up is nowhere in the plan"
+
+
+TWO_WORKERS = {**FIELDS, "workers": {"replicas": 2}}
+ONCE = {**TWO_WORKERS, "phases": [phase(requests=40, concurrency=1)]}
+
+
+def judged_for(fields: dict[str, Any], trial: Trial, **skew: float) -> CacheVerdict:
+    evidence = Evidence(
+        results=trial.results,
+        dataset=described(trial.outline),
+        servers=(server(),),
+        replicas=1,
+        skew=skew,
+    )
+    return judge_trial(spec_of(**fields), order_of(**fields).phases, evidence)
+
+
+def test_an_order_that_nobody_knows_accuses_nobody() -> None:
+    """One worker sent the system prompt first; by its own clock the other one was earlier."""
+    trial = play(order_of(**ONCE), [Replica(block=BLOCK)])
+    (result,) = trial.results
+    rows = [*read_rows(result.rows)]
+    first = min(rows, key=lambda row: row.due + (row.lag or 0))
+    moved = Rows()
+    for row in rows:
+        due = row.due + 10_000_000 if row == first else row.due
+        moved.add_all([[v] for v in (row.number, row.entry, due, row.lag or 0, *_rest(row))])
+    shuffled = replace(trial, results=[replace(result, rows=moved.to_json())])
+    assert judged_for(ONCE, shuffled, profiling=0.0).reason is Reason.CONTAMINATED
+    unknown = judged_for(ONCE, shuffled)
+    assert unknown.reason is not Reason.CONTAMINATED
+    assert unknown.assumptions[-1].startswith("The operator restarted at the start of phase prof")
+
+
+def _rest(row: Row) -> tuple[int, ...]:
+    values = (row.time_to_first_token, row.latency, row.output_tokens, row.cached_tokens)
+    return (*(-1 if value is None else value for value in values), OUTCOMES.index(row.outcome))
+
+
+def test_the_order_of_one_workers_requests_is_its_own() -> None:
+    assert not any("restarted" in text for text in judged().assumptions)
 
 
 def test_without_a_description_nothing_is_decided() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -15,13 +16,22 @@ from support.trials import trial_summary
 from support.world import REPLICAS, World, manifest
 from tare.api.reasons import CellState, Reason, RunPhase
 from tare.api.status import ROW_LIMIT
-from tare.decide.attempt import Attempt, ProfilerMark, ProfilerState, ResetMark, ResetState
+from tare.decide.attempt import (
+    Attempt,
+    ProfilerMark,
+    ProfilerState,
+    ResetMark,
+    ResetState,
+    Verdict,
+)
 from tare.decide.children import TrialKey
 from tare.decide.decision import decide
 from tare.decide.facts import Facts, Op, OpKind, OpView, Run, WorkerView
 from tare.decide.outcome import goals_of, outcome_of
 from tare.measure.concerns import Concern
+from tare.measure.hooks import Replica
 from tare.measure.messages import WorkerState
+from tare.measure.servers import ServerCount, ServerCounts, ServerFact
 
 if TYPE_CHECKING:
     from tare.decide.records import TrialRecord
@@ -104,6 +114,36 @@ def test_b105_500_cells_of_3_trials_stay_below_64_kib_whatever_fails(lost: int) 
         assert len(status["cells"]) == ROW_LIMIT
         assert max(len(orjson.dumps(row)) for row in status["cells"]) <= 400
         assert len(stored_object(status, 500, 3)) < 64 * 1024
+
+
+MANY_REPLICAS = 24
+
+
+def test_500_cells_of_3_trials_stay_below_64_kib_with_what_many_servers_told() -> None:
+    """A server as talkative as vLLM, at the moment at which both ends are known."""
+    big = 123_456_789_012.0
+    told = {
+        **dict.fromkeys((name.value for name in ServerCount), big),
+        ServerFact.STARTED.value: 1_796_040_000.123,
+        ServerFact.BLOCK_SIZE.value: 16.0,
+        ServerFact.BLOCKS.value: 123_456.0,
+        ServerFact.ENGINES.value: 8.0,
+        ServerFact.RESTARTS.value: 12.0,
+    }
+    names = [f"qwen3-8b-decode-7c9d5b7f4-{n:05}" for n in range(MANY_REPLICAS)]
+    replicas = tuple(
+        Replica(uid=str(UUID(int=n)), name=name, origin="http://10.123.123.123:8000")
+        for n, name in enumerate(names)
+    )
+    servers = tuple(ServerCounts(replica=name, before=told, after=told) for name in names)
+    verdict = Verdict(state=CellState.MEASURED, reason=Reason.AS_ASKED, message="", at=NOW)
+    mark = ResetMark(state=ResetState.PROVEN, message="x" * 1024)
+    running = replace(attempt(499, reset=mark, verdict=verdict), replicas=replicas, servers=servers)
+    run = run_of_cells(500, trials=3, attempt=running)
+    records = [measured(cell, trial) for cell in range(499) for trial in range(3)]
+    status = status_of(run, records)
+    assert len(status["current"]["servers"]) == MANY_REPLICAS
+    assert len(stored_object(status, 500, 3)) < 64 * 1024
 
 
 def test_every_message_of_a_status_is_bounded() -> None:

@@ -34,6 +34,7 @@ from tare.devcluster.apiserver.pruning import prune
 from tare.devcluster.apiserver.schema import Schema, compile_structural
 from tare.devcluster.apiserver.validation import validate
 from tare.measure.hooks import HookKind, Replica
+from tare.measure.servers import ServerCount, ServerCounts, ServerFact
 from tare.net.allowlist import AllowList
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ SECONDS = st.floats(min_value=0, max_value=4e9, allow_nan=False)
 REPLICAS = st.none() | st.lists(
     st.builds(Replica, uid=SHORT, name=SHORT, origin=SHORT), max_size=3
 ).map(tuple)
+TOLD = st.dictionaries(
+    st.sampled_from([*ServerCount, *ServerFact]).map(str),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
 RESETS = st.builds(ResetMark, state=st.sampled_from(ResetState), message=MESSAGES)
 ATTEMPTS = st.builds(
     Attempt,
@@ -59,6 +64,11 @@ ATTEMPTS = st.builds(
     replicas=REPLICAS,
     reset_servers=REPLICAS,
     profiler_servers=REPLICAS,
+    servers=st.none()
+    | st.lists(st.builds(ServerCounts, replica=SHORT, before=TOLD, after=TOLD), max_size=3).map(
+        tuple
+    ),
+    start_skew=st.dictionaries(st.sampled_from(["warmup", "profiling"]), SECONDS),
     reset=st.none() | RESETS,
     before_profiling=st.none()
     | st.builds(replace, RESETS, phase=st.integers(min_value=0, max_value=15)),

@@ -76,10 +76,12 @@ def test_a_stretch_that_is_none_of_the_trial_is_taken_out_of_its_counters() -> N
     before = {"a": {"requests": 10.0, "prompt_tokens": 5.0}, "b": {"requests": 1.0}, "c": {}}
     begin = {"a": {"requests": 12.0, "prompt_tokens": 9.0}, "b": {"requests": 1.0}}
     end = {"a": {"requests": 15.0}, "b": {"requests": 4.0}, "c": {"requests": 2.0}}
-    assert shifted(before, begin, end) == {"a": {"requests": 13.0}, "b": {"requests": 4.0}}
+    found = {"a": {"requests": 13.0}, "b": {"requests": 4.0}, "c": {}}
+    assert shifted(before, begin, end) == found
 
 
 def test_what_a_server_is_does_not_shift_with_what_it_counts() -> None:
     name = ServerFact.STARTED.value
     begin, end = {"a": {name: 5.0}}, {"a": {name: 9.0}}
     assert shifted(begin, begin, end) == begin
+    assert shifted(begin, {}, {}) == begin, "though nobody could be asked meanwhile"

@@ -176,6 +176,20 @@ async def test_other_words_for_the_same_condition_wait_for_a_few_seconds() -> No
     assert cluster.document["status"]["conditions"] == conditions
 
 
+async def test_the_start_skew_alone_costs_no_write_and_goes_with_the_next_one() -> None:
+    attempt = Attempt(key=TrialKey(0, 0, 1), started=1.0, spawned=1.0)
+    cluster = StoredRun(stored(current=attempt.to_json(), startTime="2026-01-01T00:00:00Z"))
+    clock = FakeClock()
+    driver = Driver(context_of(cluster, clock), cluster.document)
+    await passes(driver)
+    status, written = driver.document["status"], len(cluster.patches)
+    current = {**status["current"], "startSkew": {"warmup": 0.001}}
+    await driver._write({**status, "current": current})
+    assert len(cluster.patches) == written
+    assert await driver._write({**status, "current": {**current, "faults": 1}})
+    assert cluster.document["status"]["current"]["startSkew"] == {"warmup": 0.001}
+
+
 async def test_another_reason_for_the_same_condition_is_written_at_once() -> None:
     cluster = StoredRun(stored())
     driver = driver_of(cluster)

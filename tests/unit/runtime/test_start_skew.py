@@ -12,7 +12,7 @@ from tare.decide.children import TrialKey
 from tare.measure.messages import Command, CommandKind, WorkerState
 from tare.runtime.book import AttemptBook
 
-READY, OTHER = WorkerState.READY, TrialKey(1, 0, 1)
+READY, RUNNING, OTHER = WorkerState.READY, WorkerState.RUNNING, TrialKey(1, 0, 1)
 START_0 = Command(do=CommandKind.START, phase=0)
 
 
@@ -47,6 +47,30 @@ async def test_a_start_that_is_asked_for_again_does_not_move_the_first_one(
     await book.wait(wait(0, READY, 0))
     clock.advance(9)
     await book.wait(wait(0, READY, 0))
+    assert book.start_skew(KEY) == {0: 0.0}
+
+
+async def test_of_a_gate_that_an_earlier_operator_opened_nothing_is_known(
+    book: AttemptBook,
+) -> None:
+    for index in (0, 1):
+        book.register(register(index))
+    held = [asyncio.create_task(book.wait(wait(i, RUNNING, 0))) for i in (0, 1)]
+    while book.connected < 2:  # noqa: ASYNC110 - no event tells
+        await asyncio.sleep(0)
+    book.command(KEY, START_0)
+    assert book.start_skew(KEY) == {}
+    for task in held:
+        task.cancel()
+
+
+async def test_a_gate_that_one_worker_has_not_passed_yet_has_no_skew(book: AttemptBook) -> None:
+    for index in (0, 1):
+        book.register(register(index))
+    book.command(KEY, START_0)
+    await book.wait(wait(0, READY, 0))
+    assert book.start_skew(KEY) == {}
+    await book.wait(wait(1, READY, 0))
     assert book.start_skew(KEY) == {0: 0.0}
 
 

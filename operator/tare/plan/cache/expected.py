@@ -9,14 +9,15 @@ What an earlier phase has sent is there, unless a reset came between or the pool
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tare.plan.cache.classes import Copies, Scope, itself, scope_of
 from tare.plan.cache.prefixes import ROOT, Level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from tare.plan.cache.prefixes import Mark, Prefixes
 
@@ -96,7 +97,7 @@ class Expected:
 
 @dataclass(slots=True)
 class _Sum:
-    """One level over all requests of a phase."""
+    """One level over all requests of a phase that know it."""
 
     lookups: int
     low: int
@@ -105,6 +106,8 @@ class _Sum:
     level: Level
     later: int = 0
     """Lookups by later turns: the session itself has sent it before."""
+    alike: int = 1
+    """Levels like it, itself among them, that as many other requests know."""
 
 
 @dataclass(slots=True)
@@ -112,6 +115,8 @@ class CacheState:
     """What the caches hold, phase after phase."""
 
     servers: Servers
+    same: Callable[[Hashable], Hashable] = itself
+    """Key of the level that stands for one, where not every session stands for itself."""
     sure: set[Hashable] = field(default_factory=set)
     """Levels that some replica has."""
     possible: set[Hashable] = field(default_factory=lambda: {ROOT})
@@ -130,7 +135,7 @@ class CacheState:
     def phase(
         self,
         prefixes: Prefixes,
-        requests: Iterable[Request],
+        requests: Iterable[Request] | Mapping[Request, Copies],
         *,
         together: int | None,
         overlap: Mapping[Hashable, int] | None = None,
@@ -141,7 +146,7 @@ class CacheState:
 
         Args:
             prefixes: of the dataset.
-            requests: of the phase, in any order.
+            requests: of the phase, in any order; or some, with those that each stands for.
             together: in flight at a time; None when nothing bounds them.
             overlap: the same for single levels, as the records of the requests tell it.
             certain: the requests are really these, not only about so many.
@@ -149,41 +154,42 @@ class CacheState:
         """
         sums: dict[Hashable, _Sum] = {}
         prompt = most = count = longest = 0
-        for request, times in Counter(requests).items():
+        if not isinstance(requests, Mapping):
+            requests = {one: Copies(times) for one, times in Counter(requests).items()}
+        for request, copies in requests.items():
             path = prefixes.path(*request)
-            self._add(sums, path, times)
+            self._add(sums, path, copies)
             size = prefixes.prompt(*request)
-            prompt += times * (size.low + size.high) // 2
-            most += times * self.servers.found(path[-1].high)
+            prompt += copies.total * (size.low + size.high)
+            most += copies.total * self.servers.found(path[-1].high)
             longest = max(longest, size.high)
-            count += times
-            self.footprint += times * self._answer_blocks(prefixes, request)
+            count += copies.total
+            self.footprint += copies.total * self._answer_blocks(prefixes, request)
         low, high = self._totals(sums, together, overlap)
         parts = self._parts(sums)
-        new = (one.high for key, one in sums.items() if key not in self.possible)
-        self.footprint += sum(-(-tokens // self.servers.block) for tokens in new)
+        self._keep(sums, certain=certain)
         pool = self.servers.blocks
         evicts = pool is not None and self.footprint > pool
         self.lost += failed * longest
-        self.possible.update(sums)
-        if certain:
-            self.sure.update(sums)
         return Expected(
             low=0 if evicts else max(low - self.lost, 0),
             high=high,
-            prompt_tokens=prompt,
+            prompt_tokens=prompt // 2,
             most=most,
             requests=count,
             parts=parts,
             evicts=evicts,
         )
 
-    def _add(self, sums: dict[Hashable, _Sum], path: list[Level], times: int) -> None:
+    def _add(self, sums: dict[Hashable, _Sum], path: list[Level], copies: Copies) -> None:
         found = self.servers.found
+        single = copies.entries == copies.passes == 1
         later = any(level.own for level in path)
         low = high = 0
         for level in path:
             known = sums.get(level.key)
+            alike = 1 if single else _alike(level, copies)
+            times = copies.total // alike
             if known is not None:
                 known.lookups += times
             else:
@@ -192,10 +198,19 @@ class CacheState:
                     max(found(level.low) - low, 0),
                     max(found(level.high) - high, 0),
                     level,
+                    alike=alike,
                 )
             later = later and level is not path[-1]
             sums[level.key].later += times if later else 0
             low, high = max(low, found(level.low)), max(high, found(level.high))
+
+    def _keep(self, sums: Mapping[Hashable, _Sum], *, certain: bool) -> None:
+        """Remember the levels of a phase, and the blocks that it has written."""
+        new = (one for key, one in sums.items() if self.same(key) not in self.possible)
+        self.footprint += sum(one.alike * -(-one.high // self.servers.block) for one in new)
+        self.possible.update(map(self.same, sums))
+        if certain:
+            self.sure.update(map(self.same, sums))
 
     def _totals(
         self,
@@ -208,9 +223,9 @@ class CacheState:
             bound = one.lookups if together is None else together
             if overlap is not None:
                 bound = min(bound, overlap.get(key, bound))
-            low += one.low * (one.lookups - self._misses(key, one, bound))
-            free = one.level.own or key in self.possible
-            high += one.high * (one.lookups if free else one.lookups - 1)
+            low += one.alike * one.low * (one.lookups - self._misses(key, one, bound))
+            free = one.level.own or self.same(key) in self.possible
+            high += one.alike * one.high * (one.lookups if free else one.lookups - 1)
         return low, high
 
     def _parts(self, sums: Mapping[Hashable, _Sum]) -> tuple[PartFound, ...]:
@@ -218,10 +233,10 @@ class CacheState:
         found: dict[str, list[int]] = {}
         for key, one in sums.items():
             tokens, warm, shared = found.setdefault(one.level.part, [0, 0, 0])
-            size = one.high * one.lookups
-            is_warm = one.level.own or key in self.possible
+            size = one.alike * one.high * one.lookups
+            is_warm = one.level.own or self.same(key) in self.possible
             warm += size if is_warm else 0
-            shared += 0 if is_warm else size - one.high
+            shared += 0 if is_warm else size - one.alike * one.high
             found[one.level.part] = [tokens + size, warm, shared]
         return tuple(
             PartFound(part=part, tokens=tokens, warm=warm, shared=shared)
@@ -238,9 +253,16 @@ class CacheState:
         may = one.lookups - one.later if replicas == 1 else one.lookups
         if one.level.own:
             return may
-        return min(may, (replicas - 1 if key in self.sure else replicas) * bound)
+        return min(may, (replicas - 1 if self.same(key) in self.sure else replicas) * bound)
 
     def _answer_blocks(self, prefixes: Prefixes, request: Request) -> int:
         shape = prefixes.shape(request.entry)
         answer = shape.turns[request.turn][1] if shape is not None else 0
         return -(-answer // self.servers.block) + 1
+
+
+def _alike(level: Level, copies: Copies) -> int:
+    """Return for how many levels one stands, of requests that stand for so many."""
+    scope = scope_of(level.key)
+    entries = copies.entries if scope >= Scope.ENTRY else 1
+    return entries * (copies.passes if scope is Scope.SESSION else 1)

@@ -122,12 +122,22 @@ class Outline:
         Raises:
             ValueError: `runs` is damaged; it may come from a foreign pod.
         """
-        found: list[Shape] = []
+        return [shape for count, shape in self.shape_runs() for _ in range(count)]
+
+    def shape_runs(self) -> list[tuple[int, Shape]]:
+        """Return the shapes, each with how many entries in a row have it.
+
+        Raises:
+            ValueError: as `shapes`.
+        """
+        found: list[tuple[int, Shape]] = []
+        described = 0
         for run in self.runs.split():
             count, _, text = run.partition("*")
-            if int(count) < 1 or len(found) + int(count) > self.entries:
+            described += int(count)
+            if int(count) < 1 or described > self.entries:
                 raise ValueError(f"dataset description: {run!r} does not fit the dataset")
-            found += [Shape.from_text(text)] * int(count)
+            found.append((int(count), Shape.from_text(text)))
         if not found:
             raise ValueError("dataset description: no entry is described")
         return found

@@ -10,7 +10,7 @@ from tare.measure.histogram import Histogram
 from tare.plan.cache.expected import WIDEST, CacheState, Expected, Servers
 from tare.plan.cache.prefixes import Prefixes
 from tare.plan.cache.records import Excess, overlaps, too_warm
-from tare.plan.cache.requests import Sent, Workload
+from tare.plan.cache.requests import Load, Sent, Workload
 from tare.plan.stretches import begins_profiling
 
 if TYPE_CHECKING:
@@ -77,9 +77,8 @@ def plan_before(
 ) -> tuple[PhasePlan, ...]:
     """Plan a trial that has not begun."""
     prefixes = Prefixes(outline, answers_repeat=settings.answers_repeat)
-    workload = Workload(outline, prefixes, senders=settings.senders)
-    sent = [workload.planned(phase) for phase in phases]
-    return _plan(prefixes, phases, sent, settings, results=None, skew={})
+    load = Workload(outline, prefixes, senders=settings.senders).planned(phases)
+    return _plan(prefixes, phases, load, settings, results=None, skew={})
 
 
 def plan_after(
@@ -100,13 +99,13 @@ def plan_after(
         skew: phase to seconds by which the starts of its workers lay apart.
     """
     alike = settings[0]
+    phases = phases[: len(results)]
+    results = results[: len(phases)]
     outline = _with_template(outline, phases, results, senders=alike.senders)
     prefixes = Prefixes(outline, answers_repeat=alike.answers_repeat)
-    workload = Workload(outline, prefixes, senders=alike.senders)
-    phases = phases[: len(results)]
-    sent = [workload.measured(*pair) for pair in zip(phases, results, strict=False)]
+    load = Workload(outline, prefixes, senders=alike.senders).measured(phases, results)
     return merged(
-        [_plan(prefixes, phases, sent, one, results=results, skew=skew) for one in settings]
+        [_plan(prefixes, phases, load, one, results=results, skew=skew) for one in settings]
     )
 
 
@@ -121,13 +120,13 @@ def _with_template(
     if outline.frame is not None or not outline.exact:
         return outline
     texts = Prefixes(outline.with_total(0), answers_repeat=False)
-    workload = Workload(outline, texts, senders=senders)
-    for phase, result in zip(phases, results, strict=False):
+    load = Workload(outline, texts, senders=senders).measured(phases, results)
+    for phase, result, sent in zip(phases, results, load.phases, strict=True):
         counted = Histogram.from_json(result.histograms.get("prompt_tokens", {}))
-        sent = workload.measured(phase, result).requests
-        if phase.type == "sessions" or not counted.count or counted.count != len(sent):
+        total = sum(copies.total for copies in sent.requests.values())
+        if phase.type == "sessions" or not counted.count or counted.count != total:
             continue
-        text = sum(texts.prompt(*request).low for request in sent)
+        text = sum(texts.prompt(*one).low * copies.total for one, copies in sent.requests.items())
         each, rest = divmod(counted.sum - text, counted.count)
         return outline.with_total(each) if each >= 0 and not rest else outline
     return outline
@@ -136,13 +135,13 @@ def _with_template(
 def _plan(
     prefixes: Prefixes,
     phases: Sequence[PhaseOrder],
-    sent: Sequence[Sent],
+    load: Load,
     settings: CacheSettings,
     *,
     results: Sequence[PhaseResult] | None,
     skew: Mapping[str, float],
 ) -> tuple[PhasePlan, ...]:
-    state = CacheState(settings.servers)
+    state = CacheState(settings.servers, same=load.same)
     known = settings.at_start or not settings.before_profiling
     kinds = [phase.kind for phase in phases]
     blind = blur = ""
@@ -151,7 +150,7 @@ def _plan(
         if settings.before_profiling and begins_profiling(kinds, number):
             state.reset()
             known, blind, blur = True, "", ""
-        requests = sent[number]
+        requests = load.phases[number]
         blind = blind or requests.unknown
         if blind:
             why = f"phase {phase.name}: {blind}" if requests.unknown else blind
@@ -177,10 +176,10 @@ def _plan(
         plan = _described(phase, expected, requests, settings, known=known, blur=blur)
         if not requests.certain:
             blur = f"which prompts the workers of phase {phase.name} have sent is not known"
-        if requests.rows:
-            excess = too_warm(requests.rows, prefixes, settings.servers, before=before, skew=micro)
-            plan = replace(plan, excess=tuple(excess))
-        plans.append(plan)
+        excess = too_warm(
+            requests.rows, prefixes, settings.servers, before=before, skew=micro, same=load.same
+        )
+        plans.append(replace(plan, excess=tuple(excess)))
     return tuple(plans)
 
 

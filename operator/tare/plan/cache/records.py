@@ -9,8 +9,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tare.plan.cache.classes import itself
+
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Sequence
     from collections.abc import Set as AbstractSet
 
     from tare.measure.rows import Row
@@ -63,6 +65,7 @@ def too_warm(
     *,
     before: AbstractSet[Hashable],
     skew: int,
+    same: Callable[[Hashable], Hashable] = itself,
 ) -> list[Excess]:
     """Return the requests that found more than they could, in the order of their sends.
 
@@ -72,6 +75,7 @@ def too_warm(
         servers: the caches.
         before: levels that earlier phases may have left.
         skew: microseconds by which the clocks of workers may lie apart.
+        same: key of the level that stands for one in `before`.
     """
     sent = sorted(
         ((_sent(row) or 0, row, request) for row, request in rows), key=lambda one: one[0]
@@ -83,7 +87,16 @@ def too_warm(
         while ahead < len(sent) and sent[ahead][0] <= at + skew:
             seen.update(level.key for level in prefixes.path(*sent[ahead][2]))
             ahead += 1
-        explained = _explained(prefixes, request, servers, before, seen)
+        path = prefixes.path(*request)
+        explained = max(
+            (
+                servers.found(level.high)
+                for level in path
+                # The request itself is among the seen ones.
+                if level.own or seen[level.key] > 1 or same(level.key) in before
+            ),
+            default=0,
+        )
         if row.cached_tokens is not None and row.cached_tokens > explained:
             found.append(
                 Excess(
@@ -94,21 +107,6 @@ def too_warm(
                 )
             )
     return found
-
-
-def _explained(
-    prefixes: Prefixes,
-    request: Request,
-    servers: Servers,
-    before: AbstractSet[Hashable],
-    seen: Mapping[Hashable, int],
-) -> int:
-    """Return the cached tokens that a request could find; it is itself among the seen ones."""
-    most = 0
-    for level in prefixes.path(*request):
-        if level.own or level.key in before or seen[level.key] > 1:
-            most = max(most, servers.found(level.high))
-    return most
 
 
 def _sent(row: Row) -> int | None:

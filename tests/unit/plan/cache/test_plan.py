@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from support.manifest_builder import order_of, phase
 from support.measured import phase_result
 from support.virtual_load import describe
+from tare.measure.rows import Rows
 from tare.plan.cache.expected import Expected, Servers
 from tare.plan.cache.plan import (
     CacheSettings,
@@ -116,12 +118,26 @@ def test_what_a_seamless_phase_left_in_flight_may_come_late() -> None:
     assert interval(plans[1]) == (0, 20 * 400)
 
 
-def test_more_requests_than_can_be_planned_are_told() -> None:
-    (profiling,) = before(phase(requests=100_001))
-    assert (profiling.expected, profiling.why) == (
-        None,
-        "phase profiling: it has more than 100,000 requests",
-    )
+def test_a_million_requests_are_planned_like_a_few() -> None:
+    warmup, profiling = before(WARMUP, phase(requests=1_000_000))
+    assert (interval(warmup), profiling.why) == ((0, 0), "")
+    assert profiling.expected is not None
+    assert profiling.expected.requests == 1_000_000
+    cold = 20 * 400
+    assert interval(profiling) == (400 * 1_000_000 - 4 * cold, 400 * 1_000_000 - cold)
+
+
+def test_many_requests_after_a_phase_with_gaps_are_not_planned() -> None:
+    """Several workers that time ends are not equally far: there is no first so many."""
+    timed = {**TIMED, "name": "warmup", "kind": "warmup"}
+    gaps = Rows()
+    for number in (0, 2):
+        gaps.add_all([[number], [number], [number], *[[0]] * 6])
+    warmup = replace(sent(2, kind="warmup"), rows=gaps.to_json())
+    for issued, why in ((100_000, ""), (100_001, "phase profiling: it has more than 100,000 req")):
+        results = [warmup, sent(issued)]
+        profiling = after(timed, phase(requests=issued), results=results, senders=2)[1]
+        assert profiling.why[: len(why) or None] == why
 
 
 def test_plans_for_several_block_sizes_are_covered_by_one() -> None:
