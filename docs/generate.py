@@ -119,7 +119,8 @@ def exit_codes_page() -> str:
         for code in Exit
     ]
     return (
-        f"# Exit codes\n\n{NOTE}\nOf `tare run` and `tare demo`. When several apply, the first of"
+        f"# Exit codes\n\n{NOTE}\n"
+        "Of `tare run`, `tare demo` and `tare compare`. When several apply, the first of"
         " invalid, failed, regression, goals missed and not conclusive is it.\n\n"
         f"{table(['code', 'name', 'meaning'], rows)}"
     )

@@ -35,7 +35,7 @@ async def test_the_page_of_a_run_shows_its_cells_its_requests_and_what_was_done(
     for cell in page.cells:
         assert len(cell.figures) == 2, "histograms and single requests were stored"
         trials, _, hooks = cell.tables
-        assert [row[6] for row in trials.rows] == ["Proven"] * 3
+        assert [row[7] for row in trials.rows] == ["Proven"] * 3
         resets = [row for row in hooks.rows if row[0] == "reset"]
         assert [row[1:3] for row in resets] == [(s.pod, "3/3") for s in servers]
     assert to_html(unpack(pack(results))) == to_html(results)

@@ -20,12 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["loaded", "run_document", "run_results"]
 
 _REQUESTS = 200
+_PRIME = 73
+"""Steps of this size reach every request once, in an order without a trend."""
 
 
-def loaded(cell: int, trial: int = 0, *, scale: float = 1.0, **fields: Any) -> TrialRecord:
-    """A measured trial of 200 requests in ten seconds, each slower than the one before."""
+def loaded(
+    cell: int, trial: int = 0, *, scale: float = 1.0, steady: bool = False, **fields: Any
+) -> TrialRecord:
+    """A measured trial of 200 requests in ten seconds, each slower than the one before.
+
+    A `steady` one has the same requests in another order.
+    """
     numbers = trial_summary(scale)
-    record = measured(cell, trial, summary=replace(numbers, phases=(_phase(scale),)))
+    phase = _phase(scale, stride=_PRIME if steady else 1)
+    record = measured(cell, trial, summary=replace(numbers, phases=(phase,)))
     return replace(record, **fields)
 
 
@@ -72,8 +80,9 @@ def _document(record: TrialRecord) -> Any:
     return replace(trial_document(record.cell, record.trial), record=record)
 
 
-def _phase(scale: float) -> PhaseResult:
-    firsts = [round((50 + number) * scale) * MS for number in range(_REQUESTS)]
+def _phase(scale: float, stride: int) -> PhaseResult:
+    places = [number * stride % _REQUESTS for number in range(_REQUESTS)]
+    firsts = [round((50 + place) * scale) * MS for place in places]
     return phase_result(
         counts={"issued": _REQUESTS, "ok": _REQUESTS},
         errors={"http_500": 2},

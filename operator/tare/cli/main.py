@@ -32,6 +32,7 @@ _COMMANDS = {
     "run": _Entry("run:command", "Run a manifest on an embedded cluster against your servers."),
     "profile": _Entry("profile:command", "The same from options alone, as `aiperf profile`."),
     "plan": _Entry("plan:command", "Say what the caches will hold in each phase, offline."),
+    "compare": _Entry("compare:command", "Compare a finished run with an earlier one."),
     "report": _Entry("report:command", "Write a finished run as one HTML page."),
     "validate": _Entry("validate:command", "Check manifests offline, as the operator would."),
     "crd": _Entry("crd:command", "Print the CustomResourceDefinition."),

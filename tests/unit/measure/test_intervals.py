@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from tare.measure.intervals import interval, t_quantile
+from tare.measure.intervals import interval, t_quantile, t_tails
 
 # https://www.itl.nist.gov/div898/handbook/eda/section3/eda3672.htm, column 0.975.
 NIST = {
@@ -49,3 +51,25 @@ def test_equal_values_have_an_interval_of_no_width() -> None:
 def test_t_without_freedom_or_confidence_is_refused(freedom: int, confidence: float) -> None:
     with pytest.raises(ValueError, match="not defined"):
         t_quantile(freedom, confidence)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "t"),
+    # By numerical integration of the density; whole neighbours are 4.303, 3.182 and 2.776.
+    [(2.5, 3.5747), (3.5, 2.9401)],
+)
+def test_t_exists_between_whole_degrees_of_freedom(freedom: float, t: float) -> None:
+    assert t_quantile(freedom) == pytest.approx(t, abs=0.0001)
+
+
+@pytest.mark.parametrize("freedom", [1, 2.5, 4, 30])
+def test_the_tails_beyond_the_quantile_hold_the_rest(freedom: float) -> None:
+    for confidence in (0.5, 0.95, 0.999):
+        tails = t_tails(-t_quantile(freedom, confidence), freedom)
+        assert tails == pytest.approx(1 - confidence, rel=1e-6)
+
+
+def test_the_tails_of_one_degree_of_freedom_are_those_of_cauchy() -> None:
+    assert t_tails(1, 1) == pytest.approx(0.5)
+    assert t_tails(3, 1) == pytest.approx(1 - 2 / math.pi * math.atan(3))
+    assert t_tails(0, 7) == 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tare.api.reasons import CellState
 from tare.measure.counts import Count
+from tare.measure.estimate import batch_means
 from tare.measure.metrics import METRICS, PERCENTILES, SCALAR_STATISTIC, Kind
 from tare.measure.profile import NANOSECONDS, Profile
 from tare.measure.rows import read_rows
@@ -134,6 +135,7 @@ def _trials(trials: Sequence[TrialDocument]) -> Table:
         headings=(
             "trial",
             "ok / issued",
+            "TTFT mean",
             "TTFT p50",
             "TTFT p99",
             "latency p99",
@@ -145,6 +147,8 @@ def _trials(trials: Sequence[TrialDocument]) -> Table:
             "state",
         ),
         rows=[_trial_row(trial) for trial in trials],
+        note="± of a mean within a trial is a 95 % confidence interval from batch means, since "
+        "requests of one trial are not independent of each other. Percentiles have none.",
         tones=["good" if trial.record.state is CellState.MEASURED else "bad" for trial in trials],
     )
 
@@ -162,6 +166,7 @@ def _trial_row(trial: TrialDocument) -> Sequence[str]:
     return (
         str(record.trial),
         f"{counts.get(Count.OK, 0):,}/{counts.get(Count.ISSUED, 0):,}",
+        goal_value("time_to_first_token", *_mean_first(trial)),
         value("time_to_first_token", "p50"),
         value("time_to_first_token", "p99"),
         value("request_latency", "p99"),
@@ -172,6 +177,17 @@ def _trial_row(trial: TrialDocument) -> Sequence[str]:
         latency(summary.client.event_loop_lag_p99 if summary else None),
         str(record.state) if record.state is CellState.MEASURED else record.reason,
     )
+
+
+def _mean_first(trial: TrialDocument) -> tuple[float | None, float | None]:
+    """The mean time to first token and how sure it is, as far as single requests were kept."""
+    summary = trial.record.summary
+    mean = summary.metrics.get("time_to_first_token", {}).get("mean") if summary else None
+    rows = [row for row in _rows(trial) if row.outcome == "ok"]
+    rows.sort(key=lambda row: row.due + (row.lag or 0))
+    firsts = [row.time_to_first_token for row in rows if row.time_to_first_token is not None]
+    estimate = batch_means([first / _MICROSECONDS for first in firsts])
+    return mean, estimate.half_width() if estimate else None
 
 
 def _cached(trial: TrialDocument) -> str:

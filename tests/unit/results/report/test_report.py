@@ -154,8 +154,17 @@ def test_a_run_of_one_cell_needs_no_chart_over_cells() -> None:
 
 def test_each_trial_has_a_row_with_its_reset_and_its_cache() -> None:
     [row] = table(run_results(), "Trials")
-    assert row[0:4] == ["0", "98/100", "90 ms", "200 ms"]
-    assert row[6:] == ["Confirmed", "-", "1.2 ms", "400 µs", "Measured"]
+    assert row[:2] == ["0", "98/100"]
+    assert row[3:5] == ["90 ms", "200 ms"]
+    assert row[7:] == ["Confirmed", "-", "1.2 ms", "400 µs", "Measured"]
+
+
+def test_within_a_trial_only_the_mean_has_an_interval_and_only_where_it_was_steady() -> None:
+    steady = run_results(loaded(0, steady=True), number=1)
+    [row] = table(steady, "Trials")
+    assert row[2].startswith("100.0 ±")
+    [drifting] = table(run_results(), "Trials")
+    assert drifting[2] == "100 ms"
 
 
 def test_a_cell_shows_how_its_requests_are_spread_and_how_they_went_on() -> None:
