@@ -99,9 +99,15 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _short(value: Any) -> str:
     """Write a value as a manifest does, but for its end when it is long."""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if isinstance(value, float):
-        text = f"{value:g}"
+    match value:
+        case bool():
+            text = str(value).lower()
+        case float():
+            text = f"{value:g}"
+        case list() | tuple():
+            text = ", ".join(_short(item) for item in value)
+        case _:
+            text = str(value)
     return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
 
 
