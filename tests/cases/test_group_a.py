@@ -106,6 +106,15 @@ async def test_b11_a_character_may_be_cut_between_reads() -> None:
     assert answered.text == text
 
 
+async def test_b11_a_character_may_be_cut_between_events() -> None:
+    """By servers that cut their text by bytes, or by halves of a surrogate pair."""
+    halves = [b"\xe6\x97", b"\xa5", rb"\ud83d", rb"\ude42"]
+    events = [content("@").replace(b"@", half) for half in halves]
+    answered = await ask(Script(writes=[(0, b"".join(events)), (0, finish()), (0, DONE)]))
+    assert answered.record.status is Status.OK
+    assert answered.record.chunks == len(answered.text) == 4
+
+
 async def test_b14_an_event_may_be_a_mebibyte_long() -> None:
     size = 1024 * 1024
     writes: Timed = [(0, content("x" * size)), (0, usage(5, 1)), (0, DONE)]
@@ -156,6 +165,19 @@ async def test_b20_an_answer_in_one_piece_has_no_first_token() -> None:
     assert not record.gaps
     assert milliseconds(record.request_latency) == answered.at(300)
     assert record.output_tokens == 3
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain", "binary/octet-stream"])
+async def test_b20_a_stream_under_a_wrong_type_is_a_stream(content_type: str) -> None:
+    is_normal(await ask(Script(writes=normal(), content_type=content_type)))
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "text/html", "application/problem+json"])
+async def test_b20_an_answer_in_one_piece_under_a_wrong_type_is_one(content_type: str) -> None:
+    body = {"choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}]}
+    script = Script(writes=[(0, orjson.dumps(body))], content_type=content_type, framing="length")
+    record = (await ask(script)).record
+    assert (record.status, record.streamed, record.time_to_first_token) == (Status.OK, False, None)
 
 
 def test_the_notation_is_that_of_the_cases() -> None:

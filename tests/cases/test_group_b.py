@@ -203,6 +203,23 @@ async def test_b36_a_tool_call_is_an_answer() -> None:
     assert record.output_tokens == 12
 
 
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"refusal": "no"},
+        {"function_call": {"name": "f", "arguments": ""}},
+        {"content": [{"type": "text", "text": "a"}]},
+        {"content": "", "tool_calls": [{"function": {"arguments": "{}"}}]},
+    ],
+)
+async def test_b36_whatever_the_model_wrote_is_an_answer(delta: dict[str, Any]) -> None:
+    writes: Timed = [(0, role()), (30, chunk(delta)), (31, finish()), (31, usage(5, 3)), (31, DONE)]
+    answered = await ask(Script(writes=writes))
+    record = answered.record
+    assert (record.status, record.chunks, record.output_tokens) == (Status.OK, 1, 3)
+    assert milliseconds(record.time_to_first_token) == answered.at(30)
+
+
 @pytest.mark.parametrize("writes", [[(50, DONE)], []], ids=["only [DONE]", "empty body"])
 async def test_b37_a_stream_without_content_is_a_failure(writes: Timed) -> None:
     phase = await _measure(Script(writes=writes))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.clock import FakeClock
-from support.events import DONE, content, event, finish, normal, usage
+from support.events import DONE, chunk, content, event, finish, normal, usage
 from support.load import ask, closed_loop, histogram, milliseconds, open_loop, run_load, work_order
 from support.scripted import Script, ScriptedServer, Seen
 from support.scripted_http import Reply, json_reply, scripted
@@ -91,6 +91,20 @@ async def test_b42_holds_for_every_shape_of_the_error_and_after_tokens_too(
     assert record.error_message == "CUDA OOM"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        chunk({"content": ""}, "error"),
+        event({"error": {"message": "gone"}, "choices": [{"delta": {}, "finish_reason": "stop"}]}),
+        b"event: error\ndata: gone\n\n",
+        b'data: [{"error":{"message":"gone"}}]\n\n',
+    ],
+)
+async def test_b42_holds_wherever_the_error_is_said(said: bytes) -> None:
+    record = (await ask(Script(writes=[(0, content("a")), (5, said), (5, DONE)]))).record
+    assert (record.status, record.error_kind) == (Status.ERROR, "stream_error")
+
+
 async def test_b42_a_long_message_is_kept_to_a_kibibyte() -> None:
     long = {"error": {"message": "ä" * 4000}}
     record = (await ask(Script(writes=[(0, event(long)), (0, DONE)]))).record
@@ -105,6 +119,21 @@ async def test_b44_a_stream_without_an_end_is_incomplete(end: Any) -> None:
     assert phase.counts[Count.INCOMPLETE] == phase.counts[Count.FAILED] == 2
     assert {histogram(phase, name).count for name in LATENCIES[:2]} == {2}
     assert summary.metrics["error_rate"]["mean"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [usage(5, 0), content("x")],
+        [content("x"), finish(), content("y")],
+        [chunk({"content": "x"}, ""), chunk({"content": "y"}, "")],
+    ],
+    ids=["usage first", "text after the finish reason", "empty finish reasons"],
+)
+async def test_b44_what_only_looks_like_an_end_is_none(first: list[bytes]) -> None:
+    broken = Script(writes=[(0, data) for data in first])
+    phase, _, _ = await measure(in_turn(QUICK, broken), closed_loop(requests=4))
+    assert phase.counts[Count.INCOMPLETE] == phase.counts[Count.FAILED] == 2
 
 
 async def test_b46_broken_json_between_good_chunks_is_a_failure_of_its_kind() -> None:

@@ -16,10 +16,16 @@ class MemoryTransport(asyncio.Transport):
         super().__init__()
         self.written: list[bytes] = []
         self.closed = False
+        self.unsent = 0
+        """Bytes that the kernel has not taken yet."""
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written.append(bytes(data))
+
+    @override
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     @override
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

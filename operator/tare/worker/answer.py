@@ -1,7 +1,8 @@
 """Reads the answer to one completion request into a `Record`; no I/O, no clock of its own.
 
 An answer is whole when a finish reason, a final usage or `[DONE]` was seen: servers differ in which
-of them they send. HTTP 200 is not success: an error event, `finish_reason: "abort"`, broken JSON
+of them they send. Text that follows the first two takes that back, and of several choices each has
+to finish. HTTP 200 is not success: an error event, `finish_reason: "abort"`, broken JSON
 and a stream without content are failures however well the transport ended. Events are not tokens:
 tokens are counted by the server's usage, by events only where there is none.
 """
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tare.worker import failure as kinds
+from tare.worker.body import Body, foreign_coding, words_of
 from tare.worker.failure import Failure, http_kind, shorten
-from tare.worker.meaning import BROKEN, Meaning, error_of
+from tare.worker.meaning import Meaning
 from tare.worker.record import Record, Status, TokenSource
-from tare.worker.sse import EventStream
+from tare.worker.sse import ErrorEvent, EventStream
 from tare.worker.template import NOTHING_FITS, PLAIN, Patterns, Template, is_text, text_in
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ __all__ = ["Answer"]
 _DONE = b"[DONE]"
 _DONE_LINE = b"data: [DONE]\n\n"
 _EVENT_END = b"\n\n"
-_MAX_ERROR_BODY = 16 * 1024
 _GAP_BYTES = 8
 _LESSONS = 4
 """Templates that are learned in a stream at most: some streams never repeat themselves."""
@@ -39,17 +40,18 @@ class Answer:
     """The reading side of one request; calls `done` exactly once, when the record is final."""
 
     __slots__ = (
+        "_begun",
         "_body",
         "_done",
-        "_ended",
+        "_ended_at",
         "_expected",
         "_failure",
+        "_finished",
         "_id",
         "_lessons",
         "_marks",
         "_output",
         "_patterns",
-        "_retry_after",
         "_saw_done",
         "_stream",
         "_streaming",
@@ -92,11 +94,15 @@ class Answer:
         """The next piece begins with an event, which may be recognised."""
         self._stream: EventStream | None = None
         """Needed from the first piece on that is not an event like others."""
-        self._body: bytearray | None = None
+        self._body: Body | None = None
+        """Of an answer that is no stream, as far as its head says."""
         self._failure: Failure | None = None
         """The first thing that makes the answer a failure, whatever follows."""
-        self._ended = self._saw_done = self._success = False
-        self._retry_after = b""
+        self._ended_at = -1
+        """Number of chunks when a finish reason or a usage on its own was seen last."""
+        self._begun = self._finished = 0
+        """Bits of the choices, as soon as there is another one than the first."""
+        self._saw_done = self._success = False
 
     @property
     def last_progress(self) -> int:
@@ -113,15 +119,14 @@ class Answer:
     def on_head(self, at: int, status: int, headers: Headers) -> None:  # noqa: ARG002 - Exchange
         """Decide from status and type how the body is to be read."""
         self.record.http_status = status
-        if not 200 <= status < 300:  # noqa: PLR2004 - the class of success
-            self._retry_after = headers.get(b"retry-after", b"")
-            return
-        self._success = True
-        content_type = headers.get(b"content-type", b"").lower()
-        if content_type.startswith(b"text/event-stream") or (
-            self._streaming and not content_type.startswith(b"application/json")
-        ):
-            self.record.streamed = True
+        self._success = success = 200 <= status < 300  # noqa: PLR2004 - the class of success
+        if success:
+            if b"content-encoding" in headers and (coded := foreign_coding(headers)):
+                self._fail(kinds.PROTOCOL, coded)
+            if headers.get(b"content-type", b"").lower().startswith(b"text/event-stream"):
+                self.record.streamed = True
+                return
+        self._body = Body(headers, success=success, streaming=self._streaming)
 
     def on_data(self, at: int, pieces: Sequence[bytes]) -> None:
         """Read events, or keep the pieces of a body that is read at its end.
@@ -129,8 +134,7 @@ class Answer:
         A piece of an event stream is mostly one event, as servers flush each of them: then it is
         compared as it is, and nothing has to be cut.
         """
-        if not self.record.streamed:
-            self._keep_body(pieces)
+        if not self.record.streamed and not (pieces := self._keep(pieces)):
             return
         head, tail, around = self._expected
         texts = 0
@@ -162,20 +166,17 @@ class Answer:
         if self._failure is not None:
             self._finish(at, Status.ERROR, self._failure)
         elif not self._has_content():
-            self._finish(at, Status.ERROR, Failure(kinds.EMPTY_STREAM, "200 without content"))
-        elif self._ended:
+            self._finish(at, Status.ERROR, Failure(kinds.EMPTY_STREAM, self._no_content()))
+        elif self._saw_done or self._has_ended():
             self._finish(at, Status.OK)
         else:
-            message = "the stream ended without finish_reason, usage or [DONE]"
+            message = "no finish_reason, usage or [DONE] after the last text"
             self._finish(at, Status.INCOMPLETE, Failure(kinds.TRUNCATED, message))
 
     def on_failure(self, at: int, failure: Failure) -> None:
         """Judge what there is when the connection failed."""
         if self.record.http_status is None:
             self._finish(at, Status.ERROR, failure)
-        elif not self._success:
-            self._read_body(at)
-            self._finish(at, Status.ERROR, self._failure)
         else:
             kind = kinds.TRUNCATED if failure.kind == kinds.CLOSED else failure.kind
             self._break_off(at, Status.INCOMPLETE, Failure(kind, failure.message))
@@ -184,6 +185,20 @@ class Answer:
         """End it by our own decision; its connection is the caller's business."""
         self._break_off(at, status, failure)
 
+    def _has_ended(self) -> bool:
+        """Whether a usage, or the finish reason of each choice, came after the last text."""
+        return self._ended_at == self.record.chunks and self._begun == self._finished
+
+    def _no_content(self) -> str:
+        """Say what came instead, as far as it is words."""
+        if self._body is not None:
+            raw = self._body.document
+        else:
+            raw = self._stream.strange if self._stream is not None else b""
+        found = words_of(raw)
+        status = f"{self.record.http_status} without content"
+        return shorten(f"{status}: {found}") if found else status
+
     def _has_content(self) -> bool:
         record = self.record
         return (
@@ -191,9 +206,11 @@ class Answer:
         )
 
     def _break_off(self, at: int, status: Status, failure: Failure) -> None:
+        if self.record.http_status is not None and not self._success:
+            self._read_body(at)
         if self._failure is not None:
             self._finish(at, Status.ERROR, self._failure)
-        elif self._ended and self._has_content():
+        elif (self._saw_done or self._has_ended()) and self._has_content():
             self._finish(at, Status.OK)
         else:
             self._finish(at, status, failure)
@@ -222,7 +239,7 @@ class Answer:
     def _recognise(self, at: int, event: bytes) -> bool:
         """Read an event, with the frame around it, that is like an earlier one."""
         if event == _DONE_LINE:
-            self._saw_done = self._ended = True
+            self._saw_done = True
             return True
         patterns = self._patterns
         assert patterns is not None
@@ -238,7 +255,7 @@ class Answer:
         if not record.first_event:
             record.first_event = at
         if meaning.ended:
-            self._ended = True
+            self._ended_at = record.chunks
         for name, value in meaning.facts:
             setattr(record, name, value)
         return True
@@ -264,9 +281,10 @@ class Answer:
             begun = bool(self.record.first_event) or self._saw_done
             self._stream = EventStream(started=begun)
         for event in self._stream.feed(piece):
-            if event == _DONE:
-                self._saw_done = self._ended = True
-            elif event:
+            data = event.strip()
+            if data == _DONE:
+                self._saw_done = True
+            elif data:
                 self._read_event(at, event)
         self._whole = self._patterns is not None and self._stream.idle
         self._expected = self._marks if self._whole else NOTHING_FITS
@@ -274,15 +292,20 @@ class Answer:
     def _read_event(self, at: int, event: bytes) -> None:
         """Read the data of an event."""
         patterns = self._patterns
-        if patterns is None or b"\n" in event:
+        if isinstance(event, ErrorEvent):
+            self._fail(kinds.STREAM_ERROR, words_of(bytes(event)))
+        elif patterns is None or b"\n" in event:
             self._take(at, Meaning.read(event))
-            return
-        line = b"data: %b\n\n" % event
-        if self._fit(at, line) or self._recognise(at, line):
-            return
+        else:
+            line = b"data: %b\n\n" % event
+            if not self._fit(at, line) and not self._recognise(at, line):
+                self._learn(at, event, line, patterns)
+
+    def _learn(self, at: int, event: bytes, line: bytes, patterns: Patterns) -> None:
+        """Read the data of an event that is like none before it, and keep what it teaches."""
         meaning = Meaning.read(event)
         self._take(at, meaning)
-        if meaning.failure is not None:
+        if meaning.failure is not None or meaning.choices > 1:
             return
         if not meaning.texts:
             patterns.keep(line, self._id, meaning)
@@ -300,6 +323,8 @@ class Answer:
     def _take(self, at: int, meaning: Meaning) -> None:
         """Take in what an event says, or a whole body."""
         record = self.record
+        if meaning.choices > 1 or self._begun:
+            self._take_choices(meaning)
         if not record.first_event and record.streamed:
             record.first_event = at
         if meaning.texts:
@@ -309,9 +334,23 @@ class Answer:
         for name, value in meaning.facts:
             setattr(record, name, value)
         if meaning.ended:
-            self._ended = True
+            self._ended_at = record.chunks
         if self._failure is None:
             self._failure = meaning.failure
+
+    def _take_choices(self, meaning: Meaning) -> None:
+        """Know of each choice whether it has ended, once there are several.
+
+        From then on every event is parsed: one that is like others may be of another choice.
+        """
+        if not self._begun:
+            self._begun = int(self.record.first_event > 0)
+            self._finished = int(self._ended_at >= 0)
+            self._patterns, self._whole = None, False
+            self._marks = self._expected = NOTHING_FITS
+        self._begun |= meaning.choices
+        if meaning.ended:
+            self._finished |= meaning.finished or self._begun
 
     def _add_texts(self, at: int, texts: int, *, output: bool) -> None:
         """Count texts that came in one read, and so without a gap between them."""
@@ -328,31 +367,19 @@ class Answer:
         record.last_text = at
         record.chunks += texts
 
-    def _keep_body(self, pieces: Sequence[bytes]) -> None:
-        if self._body is None:
-            self._body = bytearray()
-        for piece in pieces:
-            self._body += piece
-        if not self._success:
-            del self._body[_MAX_ERROR_BODY:]
+    def _keep(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
+        """Keep pieces of a body until its end; return all of it if it is a stream after all."""
+        assert self._body is not None
+        if not (stream := self._body.add(pieces)):
+            return ()
+        self.record.streamed, self._body = True, None
+        return (stream,)
 
     def _read_body(self, at: int) -> None:
-        body = bytes(self._body or b"")
+        assert self._body is not None
         if not self._success:
-            status = self.record.http_status or 0
-            retry = self._retry_after.decode("latin-1")
-            words = shorten(_error_message(body)) + (f" (Retry-After: {retry})" if retry else "")
-            self._fail(http_kind(status), words)
+            self._fail(http_kind(self.record.http_status or 0), self._body.refusal)
             return
-        self._take(at, Meaning.read(body or b"{}"))
-        self._ended = True
-
-
-def _error_message(body: bytes) -> str:
-    """Return the server's own words for a refusal, whatever shape they have."""
-    plain = body.decode(errors="replace").strip()
-    try:
-        document = orjson.loads(body)
-        return error_of(document) or str(document.get("detail") or "") or plain
-    except BROKEN:
-        return plain
+        self._take(at, Meaning.read(self._body.document or b"{}"))
+        del self.record.gaps[:]  # Choices that come in one piece have no time between them.
+        self._ended_at, self._finished = self.record.chunks, self._begun

@@ -1,7 +1,8 @@
 """One server address that the worker talks to: resolved once, connected with a short time-out.
 
 Names are resolved ahead of the load and kept, since a look-up per connection would be part of the
-load; a failed connection makes the next one look again, so that a moved Service is found.
+load; a failed connection makes the next one look again, so that a moved Service is found. Of
+several addresses the one that accepted last comes first: a silent one costs its time-out once.
 """
 
 from __future__ import annotations
@@ -47,14 +48,21 @@ class Endpoint:
         """Look the host up unless its addresses are known.
 
         Raises:
-            OSError: the name is unknown.
+            OSError: the name is unknown, or cannot be one.
         """
         if self._addresses:
             return
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(
-            self.origin.host, self.origin.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-        )
+        host, port = self.origin.host, self.origin.port
+        try:
+            if self._tls is not None:
+                self._server_name.encode("idna")  # uvloop would log a traceback of the handshake.
+            found = await loop.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+            )
+        except UnicodeError as error:
+            names = f"{host!r}, or {self._server_name!r} of its certificate"
+            raise OSError(f"{names}, is no name of a host: {error}") from error
         self._addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
 
     async def connect(self, factory: Callable[[], P]) -> P:
@@ -67,9 +75,14 @@ class Endpoint:
         last: OSError | None = None
         for address in self._addresses:
             try:
-                return await self._connect_to(address, factory)
+                protocol = await self._connect_to(address, factory)
             except OSError as error:
                 last = error
+            else:
+                if last is not None:
+                    others = [other for other in self._addresses if other != address]
+                    self._addresses = [address, *others]
+                return protocol
         self._addresses = []
         raise last or OSError(f"{self.origin.host} has no address")
 

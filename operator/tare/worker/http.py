@@ -10,6 +10,7 @@ length, or last until the connection closes; interim answers (1xx) are skipped.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Protocol, cast
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import httptools
 
 from tare.telemetry.overriding import override
-from tare.worker.failure import CLOSED, PROTOCOL, RESET, Failure, shorten
+from tare.worker.failure import CLOSED, PROTOCOL, RESET, TLS, Failure, shorten
 from tare.worker.reads import Reads
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ Headers = Mapping[bytes, bytes]
 
 _INTERIM_END = 200
 _NO_BODY = (204, 304)
-_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
+_REQUEST_TIMEOUT = 408
+_SURELY_TAKEN = 16 * 1024
+"""Bytes that the kernel takes at once on a connection that is free: Linux' default `tcp_wmem`."""
 
 
 class Exchange(Protocol):
@@ -70,10 +73,12 @@ class Connection(asyncio.Protocol):
         "_exchange",
         "_headers",
         "_interim",
+        "_length",
         "_parser",
         "_pieces",
         "_reads",
         "_reusable",
+        "_sent",
         "_transport",
         "_until_close",
         "on_body",
@@ -91,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reads: Reads | None = None
         self._exchange: Exchange | None = None
-        self._at = 0
+        self._at = self._sent = self._length = 0
         self._answered = False
         self._complete = False
         self._interim = False
@@ -104,7 +109,9 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self._exchange = exchange
         self._answered = self._complete = self._reusable = self._until_close = False
-        exchange.on_sent(monotonic_ns())
+        self._length = len(request)
+        self._sent = at = monotonic_ns()
+        exchange.on_sent(at)
         self._transport.write(request)
 
     def abort(self) -> None:
@@ -137,7 +144,11 @@ class Connection(asyncio.Protocol):
 
     @override
     def eof_received(self) -> None:
-        """Let the transport close; part of asyncio.Protocol."""
+        """Close; part of asyncio.Protocol."""
+        # By itself the transport would write the rest of the request first, which a server that
+        # has refused it may never read.
+        if self._transport is not None:
+            self._transport.abort()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -151,8 +162,8 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, at: int, data: bytes) -> None:
         self._at = at
-        if self._exchange is None:
-            self.abort()  # An answer that nobody asked for, such as 408 before a close.
+        if self._exchange is None or at < self._sent:
+            self._stray(at)
             return
         self._answered = True
         try:
@@ -163,13 +174,26 @@ class Connection(asyncio.Protocol):
             self._reusable = False
             if not self._complete:
                 self._hand_over()
-                self._fail(Failure(PROTOCOL, shorten(f"{type(error).__name__}: {error}")))
+                switched = isinstance(error, httptools.HttpParserUpgrade)
+                words = "switched to another protocol" if switched else str(error)
+                self._fail(Failure(PROTOCOL, shorten(words)))
                 return
         # Not within the parser's callback: the exchange may send the next request at once.
         if self._complete:
             self._finish()
         else:
             self._hand_over()
+
+    def _stray(self, at: int) -> None:
+        """Close on an answer that nobody asked for, such as 408 before a close.
+
+        What was sent after it had been read is lost.
+        """
+        exchange = self._exchange
+        self.abort()
+        if exchange is not None and not self.repeated(at):
+            failure = Failure(CLOSED, "closed by the server before the request")
+            exchange.on_failure(self._sent, failure)
 
     def _lose(self, at: int, exc: Exception | None) -> None:
         exchange, self._exchange = self._exchange, None
@@ -178,12 +202,13 @@ class Connection(asyncio.Protocol):
         if self._until_close and exc is None:
             exchange.on_end(at)
             return
+        if not self._answered and self.repeated(at):
+            return
         kind = RESET if isinstance(exc, OSError) else CLOSED
+        if isinstance(exc, ssl.SSLError):
+            kind = TLS
         failure = Failure(kind, shorten(str(exc)) if exc else "connection closed by the server")
-        if self._answered:
-            exchange.on_failure(at, failure)
-        else:
-            self.unanswered(exchange, at, failure)
+        exchange.on_failure(at, failure)
 
     def reusable(self, at: int) -> None:  # noqa: ARG002 - for subclasses
         """The answer is whole and the connection may carry another request."""
@@ -192,9 +217,9 @@ class Connection(asyncio.Protocol):
     def closed(self) -> None:
         """The connection is gone; told before its exchange is."""
 
-    def unanswered(self, exchange: Exchange, at: int, failure: Failure) -> None:
-        """The connection closed before the first byte of an answer."""
-        exchange.on_failure(at, failure)
+    def repeated(self, at: int) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether an exchange that was not answered up to `at` goes on elsewhere."""
+        return False
 
     def on_message_begin(self) -> None:
         """Part of httptools' protocol."""
@@ -207,10 +232,17 @@ class Connection(asyncio.Protocol):
         self._interim = status < _INTERIM_END
         if self._interim or self._complete or self._exchange is None:
             return
+        if status == _REQUEST_TIMEOUT and self.repeated(self._at):
+            self.abort()  # The server gave up waiting; it never saw the request (RFC 9110, 15.5.9).
+            return
         headers = self._headers
         if not all(map(bytes.islower, headers)):
             headers = {name.lower(): value for name, value in headers.items()}
-        self._until_close = _LENGTHS.isdisjoint(headers) and status not in _NO_BODY
+        coding = headers.get(b"transfer-encoding")
+        if coding is None:
+            self._until_close = b"content-length" not in headers and status not in _NO_BODY
+        elif coding != b"chunked":
+            self._until_close = b"chunked" not in coding.lower()
         self._exchange.on_head(self._at, status, headers)
 
     def on_message_complete(self) -> None:
@@ -230,12 +262,18 @@ class Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         exchange, self._exchange = self._exchange, None
-        if self._reusable and self._transport is not None:
+        if exchange is None:
+            return  # It goes on elsewhere.
+        if (
+            self._reusable
+            and self._transport is not None
+            # A server may answer, or refuse, before it has read all: the rest would be sent first.
+            and (self._length <= _SURELY_TAKEN or not self._transport.get_write_buffer_size())
+        ):
             self.reusable(self._at)
         else:
             self.abort()
-        if exchange is not None:
-            exchange.on_end(self._at)
+        exchange.on_end(self._at)
 
     def _fail(self, failure: Failure) -> None:
         exchange, at = self._exchange, self._at

@@ -16,6 +16,7 @@ from tare.measure.messages import PhaseResult, Progress, WorkerResult
 from tare.plan.schedule import worker_share
 from tare.worker.arrivals import arrivals_of
 from tare.worker.endpoint import Endpoint
+from tare.worker.failure import connect_failure
 from tare.worker.journal import Journal
 from tare.worker.lag import LagSampler
 from tare.worker.orders import OrderError
@@ -112,7 +113,8 @@ class Load:
                 await self._pool.prepare(self._first_connections(phase))
             except OSError as error:
                 if time.monotonic() >= deadline or isinstance(error, ssl.SSLError):
-                    sys.stderr.write(f"tare worker: connections to the target: {error}\n")
+                    words = connect_failure(error).message
+                    sys.stderr.write(f"tare worker: connections to the target: {words}\n")
                     return
                 await asyncio.sleep(_PREPARE_PAUSE)
             else:

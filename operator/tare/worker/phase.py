@@ -106,11 +106,12 @@ class PhaseRunner:
         if sessions is not None:
             self._owned = sessions.planned
         self._cancels = order.cancel_share > 0
-        self._calls: dict[Call, None] = {}
+        self._calls: dict[Call, int] = {}
+        """In flight, each with the moment at which it was handed to the sender."""
         self._pending: set[Timer] = set()
         self._send_timer: Timer | None = None
+        self._began = self._wakes_at = 0
         self._sending = False
-        self._began = 0
         self._blocked = False
         """Something is due or past, and every slot is taken."""
         self._freed = 0
@@ -182,7 +183,7 @@ class PhaseRunner:
                 self._blocked = True
                 return
             if due > elapsed:
-                self._wake_in(due - elapsed)
+                self._wake_at(due, elapsed)
                 return
             self._send(due, elapsed)
 
@@ -190,7 +191,7 @@ class PhaseRunner:
         number = self._arrivals.take()
         self._recorder.issue(elapsed - max(due, self._freed))
         call = self._sender.send(number, self._began + due, self._ended)
-        self._calls[call] = None
+        self._calls[call] = self._began + elapsed
         if self._cancels and is_cancelled(self._order, number):
             self._later(self._order.cancel_after, lambda: self._cancel(call))
 
@@ -199,16 +200,26 @@ class PhaseRunner:
         if call not in self._calls:
             return
         now = self._timers.now()
-        left = (call.record.sent or now) + round(self._order.cancel_after * _SECOND) - now
+        if not call.record.sent:
+            seconds = max(self._order.cancel_after, self._watch_period)
+            self._later(seconds, lambda: self._cancel(call))
+            return
+        left = call.record.sent + round(self._order.cancel_after * _SECOND) - now
         if left > 0:
             self._later(left / _SECOND, lambda: self._cancel(call))
             return
         message = f"cancelled as planned, {self._order.cancel_after:g} s after the send"
         call.give_up(now, Status.CANCELLED, Failure(kinds.PLANNED_CANCEL, message))
 
-    def _wake_in(self, nanoseconds: int) -> None:
-        if self._send_timer is None:
-            self._send_timer = self._later(nanoseconds / _SECOND, self._wake)
+    def _wake_at(self, due: int, elapsed: int) -> None:
+        """Have the next one sent when it is due; that may be before what was waited for so far."""
+        if self._send_timer is not None:
+            if due >= self._wakes_at:
+                return
+            self._pending.discard(self._send_timer)
+            self._send_timer.cancel()
+        self._wakes_at = due
+        self._send_timer = self._later((due - elapsed) / _SECOND, self._wake)
 
     def _wake(self) -> None:
         self._send_timer = None
@@ -258,8 +269,9 @@ class PhaseRunner:
 
     def _watch(self) -> None:
         now = self._timers.now()
-        for call in list(self._calls):
-            began = call.record.sent or call.record.due
+        for call, handed_over in list(self._calls.items()):
+            # Not from its due time, which may be minutes past where a bound has held it back.
+            began = call.record.sent or handed_over
             if now - began >= self._request_timeout:
                 seconds = self._request_timeout / _SECOND
                 failure = Failure(kinds.REQUEST_TIMEOUT, f"not finished after {seconds:g} s")

@@ -3,7 +3,8 @@
 A request that finds a free connection is written within the same call; only otherwise a new one is
 opened. The connection used last is reused first, so that the rest ages and is dropped before the
 servers' usual five seconds of idling are over: a request on a connection that the server is closing
-would be lost. Where that race is lost nevertheless, the request is sent once more.
+would be lost. Where that race is lost nevertheless, the request is sent once more; a connection
+that closes later than such a race takes is a failure, since a server that dies at work is one.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from tare.telemetry.overriding import override
-from tare.worker.failure import Failure, connect_failure
-from tare.worker.http import Connection, Exchange
+from tare.worker.failure import connect_failure
+from tare.worker.http import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tare.worker.endpoint import Endpoint
+    from tare.worker.http import Exchange
 
 __all__ = ["MAX_IDLE", "Pool", "Ticket"]
 
@@ -27,6 +29,9 @@ MAX_IDLE = 4.0
 """Seconds after which a free connection is not used any more."""
 
 _OPEN_AT_ONCE = 64
+_RACE = 1_000_000_000
+"""Nanoseconds after a send in which a close may have been on its way before: a round trip, and the
+time that a busy server takes to close what it found idle."""
 
 
 class Ticket:
@@ -87,13 +92,15 @@ class _PooledConnection(Connection):
         self._pool.forget(self)
 
     @override
-    def unanswered(self, exchange: Exchange, at: int, failure: Failure) -> None:
+    def repeated(self, at: int) -> bool:
         # A connection that was used before and closes without a byte is what a server's idle
         # time-out looks like (RFC 9112, section 9.3.1); a fresh one is the server's own failure.
-        if self.used and self.ticket is not None and not self.ticket.resent:
-            self._pool.send_again(self.ticket)
-        else:
-            exchange.on_failure(at, failure)
+        ticket = self.ticket
+        if not self.used or ticket is None or ticket.resent or at - self._sent > _RACE:
+            return False
+        self.ticket = None
+        self._pool.send_again(ticket)
+        return True
 
 
 class Pool:
@@ -122,13 +129,21 @@ class Pool:
         wait for the gate.
 
         Raises:
-            OSError: a connection cannot be opened; those that could are kept.
+            OSError: a connection cannot be opened; those that could are kept. An endpoint that has
+                failed once is not tried again: a silent one takes seconds for each.
         """
         gate = asyncio.Semaphore(_OPEN_AT_ONCE)
+        failed: set[int] = set()
 
         async def open_one(endpoint: int) -> None:
             async with gate:
-                self.take_back(await self._open(endpoint), self._clock())
+                if endpoint in failed:
+                    return
+                try:
+                    self.take_back(await self._open(endpoint), self._clock())
+                except OSError:
+                    failed.add(endpoint)
+                    raise
 
         openings = []
         for index, idle in enumerate(self._idle):

@@ -64,15 +64,18 @@ class Template:
 
         None when its text cannot be told from the rest.
         """
-        document = orjson.loads(event)
-        choices = document["choices"]
-        if len(choices) != 1 or document.get("usage"):
+        try:
+            document = orjson.loads(event)
+        except orjson.JSONDecodeError:
+            return None  # It was mended before it was read.
+        choices = document["choices"] if isinstance(document, dict) else None
+        if choices is None or len(choices) != 1 or document.get("usage"):
             return None
         (choice,) = choices
         part = choice.get("delta") or choice.get("message") or choice
         key = next((key for key in _TEXTS if part.get(key)), None)
         text = part[key] if key is not None else None
-        if not isinstance(text, str) or choice.get("finish_reason") is not None:
+        if not isinstance(text, str) or choice.get("finish_reason"):
             return None
         head, found, tail = event.rpartition(b'"%b"' % text.encode(errors="replace"))
         if not found:

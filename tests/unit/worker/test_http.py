@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ssl
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from support.transport import MemoryTransport
 from tare.telemetry.overriding import override
+from tare.worker import http
 from tare.worker.http import Connection, request_head
 
 if TYPE_CHECKING:
@@ -137,6 +139,7 @@ def test_an_answer_without_a_length_lasts_until_the_connection_closes() -> None:
         (WITH_LENGTH[:-1], None, "closed"),
         (UNTIL_CLOSE, ConnectionResetError(), "reset"),
         (b"", ConnectionResetError(), "reset"),
+        (b"", ssl.SSLError("alert: certificate required"), "tls"),
         (b"", None, "closed"),
     ],
 )
@@ -196,6 +199,49 @@ def test_what_is_no_http_is_a_failure(answer: bytes) -> None:
     connection.data_received(answer)
     assert log.ends == ["protocol"]
     assert transport.closed
+
+
+@pytest.mark.parametrize("coding", [b"identity", b"gzip"])
+def test_a_transfer_coding_other_than_chunked_lasts_until_the_connection_closes(
+    coding: bytes,
+) -> None:
+    """https://www.rfc-editor.org/rfc/rfc9112#section-6.3"""
+    connection, _, log = _connected()
+    connection.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: %b\r\n\r\nabcde" % coding)
+    connection.connection_lost(None)
+    assert (log.body, log.ends) == (b"abcde", ["end"])
+
+
+def test_what_was_read_before_a_request_was_sent_is_no_answer_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It waits to be parsed; meanwhile the connection, which looks free, is used."""
+    connection, transport, _ = _connected()
+    connection.data_received(WITH_LENGTH)
+    moments = iter([1000, 999])
+    monkeypatch.setattr(http, "monotonic_ns", lambda: next(moments))
+    log = _Log()
+    connection.send(log, b"again")
+    connection.data_received(WITH_LENGTH)
+    assert (log.sent, log.status, log.ends) == (1000, 0, ["closed"])
+    assert transport.closed
+
+
+def test_the_servers_end_of_the_connection_is_the_end_of_ours() -> None:
+    """It will not read what is left of the request."""
+    connection, transport, _ = _connected()
+    connection.eof_received()
+    assert transport.closed
+
+
+@pytest.mark.parametrize(("left", "freed"), [(0, 1), (1, 0)])
+def test_a_connection_with_a_rest_of_the_request_is_not_reused(left: int, freed: int) -> None:
+    connection, transport, log = _Kept(), MemoryTransport(), _Log()
+    transport.unsent = left
+    connection.connection_made(transport)
+    connection.send(log, bytes(100_000))
+    connection.data_received(WITH_LENGTH)
+    assert (log.ends, connection.freed, transport.closed) == (["end"], freed, left > 0)
 
 
 def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:

@@ -292,6 +292,36 @@ def test_the_chosen_requests_are_cancelled_after_their_delay() -> None:
     assert Count.FAILED not in counts
 
 
+@pytest.mark.parametrize(
+    ("whole", "idle", "kind"), [(2.0, 600, "request_timeout"), (600, 2.0, "idle_timeout")]
+)
+def test_what_a_bound_held_back_for_long_has_its_time_from_the_send(
+    whole: float, idle: float, kind: str
+) -> None:
+    """Also while its connection is being opened, when nothing was sent yet."""
+    order = _open(rate=10.0, requests=2, max_concurrency=1)
+    bench = _Bench(order, request_timeout=whole, idle_timeout=idle)
+    bench.timers.advance(1.9)
+    bench.answer(bench.open[0])
+    (late,) = bench.open  # Due at 0.1 s.
+    late.record.sent = late.last_progress = 0
+    bench.timers.advance(1.9)
+    assert bench.finished == 0
+    bench.timers.advance(0.2)
+    assert bench.result.errors == {kind: 1}
+
+
+def test_a_cancellation_without_delay_waits_for_the_send() -> None:
+    bench = _Bench(_closed(concurrency=1, requests=1, cancel_share=1.0, cancel_after=0.0))
+    (call,) = bench.open
+    call.record.sent = 0
+    bench.timers.advance(1)
+    assert bench.finished == 0
+    call.record.sent = bench.timers.now()
+    bench.timers.advance(1)
+    assert bench.result.counts[Count.PLANNED_CANCEL] == 1
+
+
 def test_the_delay_of_a_cancellation_counts_from_the_first_byte_sent() -> None:
     bench = _Bench(_closed(concurrency=1, requests=1, cancel_share=1.0, cancel_after=0.5))
     (call,) = bench.open

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
-from support.events import content, normal
+from support.events import chunk, content, normal
 from support.load import run_load, run_workers, work_order
 from support.scripted import Script, ScriptedServer, Seen
+from support.timers import ManualTimers
 from tare.measure.counts import Count
 from tare.plan.order import CacheBustOrder, PhaseOrder, RampOrder, TurnsOrder, WorkOrder
 from tare.plan.schedule import worker_share
+from tare.worker.phase import PhaseRunner
 from tare.worker.record import Record, Status
+from tare.worker.recorder import PhaseRecorder
 from tare.worker.sessions import Sessions
 from tare.workload.dataset import conversations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tare.worker.failure import Failure
 
 SECOND = 1_000_000_000
 QUICK = Script(writes=[(0, data) for _, data in normal()])
@@ -114,6 +122,66 @@ def test_a_ramp_opens_one_session_after_the_other() -> None:
     assert driven.pump(2) == [2]
 
 
+class Call:
+    """A request that the test answers."""
+
+    last_progress = 0
+
+    def __init__(self, number: int, now: int, done: Callable[[Any], None]) -> None:
+        self.record = Record(number=number, entry=0, sent=now)
+        self._done = done
+
+    def give_up(self, at: int, status: Status, failure: Failure) -> None:  # noqa: ARG002 - Call
+        self.end(at, status)
+
+    def end(self, at: int, status: Status = Status.OK) -> None:
+        self.record.closed, self.record.status = at, status
+        self._done(self)
+
+
+class Target:
+    """Where a phase of sessions sends its requests, on a clock of its own."""
+
+    connections_opened = 0
+
+    def __init__(self, **fields: Any) -> None:
+        turns = TurnsOrder(mean=fields.pop("mean"), delay=fields.pop("delay"))
+        order = order_of(turns=turns, **fields)
+        share = worker_share(order.phases[0], 0, 1)
+        self.timers = ManualTimers()
+        self.calls: list[Call] = []
+        self.sessions = Sessions(order, order.phases[0], share, conversations(order))
+        PhaseRunner(
+            order.phases[0],
+            share,
+            arrivals=self.sessions,
+            target=order.target,
+            recorder=PhaseRecorder(order.phases[0], streaming=True, endpoints=["x"], limits={}),
+            sender=self,
+            timers=self.timers,
+            on_finished=lambda: None,
+            sessions=self.sessions,
+        ).start()
+
+    def send(self, number: int, due: int, done: Callable[[Any], None]) -> Call:  # noqa: ARG002
+        self.sessions.request(number)
+        self.calls.append(Call(number, self.timers.now(), done))
+        return self.calls[-1]
+
+
+def test_a_turn_does_not_wait_for_the_next_slot_of_a_ramp() -> None:
+    ramp = RampOrder(seconds=10.0, start=1.0)
+    target = Target(mean=2.0, delay=1.0, concurrency=2, sessions=2, ramp=ramp)
+    target.timers.advance(1)
+    target.calls[0].end(target.timers.now())
+    target.timers.advance(0.9)
+    assert [call.record.number for call in target.calls] == [0]
+    target.timers.advance(0.2)
+    assert [call.record.number for call in target.calls] == [0, 1]
+    target.timers.advance(10)
+    assert [call.record.number for call in target.calls] == [0, 1, 2]
+
+
 def asked(seen: Seen) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in seen.json["messages"]]
 
@@ -137,6 +205,18 @@ async def test_the_history_is_what_the_server_really_answered() -> None:
     assert third[3][1].startswith("two")
     questions = {text for role, text in third if role == "user"}
     assert len(questions) == 3
+
+
+async def test_an_answer_in_parts_is_one_text_in_the_history() -> None:
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": " two"}]
+    half = chunk({"content": "@"}).replace(b"@", rb"\ud83d")
+    events = [chunk({"content": parts}), half, *[data for _, data in normal()][4:]]
+    async with ScriptedServer(Script(writes=[(0, data) for data in events])) as server:
+        turns = TurnsOrder(mean=2.0)
+        result = await run_load(order_of(server, turns=turns, concurrency=1, sessions=1))
+        _, second = map(asked, server.requests)
+    assert result.phases[0].counts[Count.OK] == 2
+    assert second[1] == ("assistant", "one two\ufffd")
 
 
 async def test_the_think_time_stands_between_an_answer_and_the_next_turn() -> None:
