@@ -13,7 +13,7 @@ from rich.text import Text
 from tare.cli.exits import Exit
 from tare.cli.session import complain
 from tare.cli.tables import WIDE, plain_table
-from tare.cli.units import latency, number, share
+from tare.results.units import latency, number, share
 from tare.sim.models.load import ServerModelError, load_server_model
 from tare.sim.predict.agents import PUBLISHED, AgentsOutcome, Span, run_agents
 

@@ -16,18 +16,17 @@ from tare.cli.run_file import load_run
 from tare.cli.session import complain
 from tare.cli.tables import (
     WIDE,
-    goal_text,
-    goal_value,
     plain_table,
     show_results,
     verdict_text,
 )
-from tare.cli.units import latency, number, share
 from tare.decide.acceptance import Accepted, accept
 from tare.manifests.metadata import Owner
 from tare.net.allowlist import AllowList
 from tare.results.export import to_json
+from tare.results.goals import goal_text, goal_value
 from tare.results.table import result_rows
+from tare.results.units import latency, number, share
 from tare.sim.models.load import ServerModelError
 from tare.sim.predict.usage import average
 from tare.workload.dataset import DatasetError

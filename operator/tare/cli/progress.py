@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tare.cli.units import clock, latency
+from tare.results.units import clock, latency
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tare.api.reasons import CellState
 from tare.measure.goals import Verdict
-from tare.results.goals import goal_rows, goal_text, goal_value
+from tare.results.goals import goal_rows
 from tare.results.units import with_interval
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "WIDE",
     "goal_table",
-    "goal_text",
-    "goal_value",
     "plain_table",
     "proof_table",
     "result_table",

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from support.summaries import GOALS, cells, failed, measured, summary
-from tare.cli.tables import goal_text, show_results
+from tare.cli.tables import show_results
 from tare.measure.goals import Goal
+from tare.results.goals import goal_text
 from tare.results.table import result_rows
 
 if TYPE_CHECKING:
