@@ -15,8 +15,9 @@ from bench.sse_server import HOSTS, Stats, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
-__all__ = ["ENV", "Server"]
+__all__ = ["ENV", "Server", "on_a_core_of_its_own"]
 
 _ROOT = Path(__file__).parents[2]
 ENV = dict(os.environ, PYTHONPATH=f"{_ROOT / 'operator'}{os.pathsep}{_ROOT / 'tests'}")
@@ -48,26 +49,9 @@ class Server:
             finally:
                 process.stdin.close()
 
-    @contextmanager
-    def on_a_core_of_its_own(self) -> Iterator[None]:
-        """Keep it apart from what this process starts while the context is open.
-
-        Two processes that wake each other are put on one core now and then, and one of them waits
-        for up to a slice of the scheduler, which is three milliseconds.
-        https://docs.kernel.org/scheduler/sched-eevdf.html
-        """
-        cores = os.sched_getaffinity(0)
-        if len(cores) < 2:
-            yield
-            return
-        own = {min(cores)}
-        os.sched_setaffinity(self.pid, own)
-        os.sched_setaffinity(0, cores - own)
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, cores)
-            os.sched_setaffinity(self.pid, cores)
+    def on_a_core_of_its_own(self) -> AbstractContextManager[None]:
+        """Keep it apart from what this process starts while the context is open."""
+        return on_a_core_of_its_own(self.pid)
 
     def urls(self, path: str, *, hosts: int = 1) -> tuple[str, ...]:
         """Base URLs of a behaviour, on some of the server's addresses."""
@@ -84,3 +68,25 @@ class Server:
     def _get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://{HOSTS[0]}:{self._port}{path}") as answer:
             return json.load(answer)
+
+
+@contextmanager
+def on_a_core_of_its_own(pid: int) -> Iterator[None]:
+    """Keep a process apart from what this one starts while the context is open.
+
+    Two processes that wake each other are put on one core now and then, and one of them waits
+    for up to a slice of the scheduler, which is three milliseconds.
+    https://docs.kernel.org/scheduler/sched-eevdf.html
+    """
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        yield
+        return
+    own = {min(cores)}
+    os.sched_setaffinity(pid, own)
+    os.sched_setaffinity(0, cores - own)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+        os.sched_setaffinity(pid, cores)

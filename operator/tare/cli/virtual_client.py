@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
+from operator import sub
 from typing import TYPE_CHECKING, Any
 
 from tare.measure.goodput import limits_in_nanoseconds
@@ -27,7 +28,7 @@ from tare.worker.workload import Workload
 from tare.workload.sizes import CountedBy, measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from tare.plan.order import PhaseOrder, WorkOrder
     from tare.sim.predict.clock import VirtualClock
@@ -226,14 +227,14 @@ class _Call:
         record, generation = self.record, flight.generation
         record.http_status, record.streamed = 200, flight.asked.stream
         if record.streamed:
+            # They come at equal distances: those of equal iterations.
+            gap = (last_at - first_at) // (count - 1) if count > 1 else 0
+            moments = [first_at + place * gap for place in range(count)]
             begun = generation.generated - count
-            gap = (last_at - first_at) / (count - 1) if count > 1 else 0.0
-            word = flight.answer.word
-            self._read(
-                round(first_at + place * gap)
-                for place in range(count)
-                if word(begun + place) is not None
-            )
+            for index in reversed(flight.answer.fragments(begun, begun + count)):
+                del moments[index - begun]
+            if moments:
+                self._read(moments)
         if generation.finished:
             record.finish_reason = flight.asked.finish_reason
             record.prompt_tokens = generation.prompt_tokens
@@ -245,16 +246,16 @@ class _Call:
                 self._text.append(flight.answer.text(0, generation.generated))
             self._finish(last_at, Status.OK)
 
-    def _read(self, moments: Iterable[int]) -> None:
+    def _read(self, moments: list[int]) -> None:
         """Note when events with text came."""
         record = self.record
-        for at in moments:
-            if record.first_text:
-                record.gaps.append(at - record.last_text)
-            else:
-                record.first_event = record.first_text = record.first_output = at
-            record.last_text = at
-            record.chunks += 1
+        if record.first_text:
+            record.gaps.append(moments[0] - record.last_text)
+        else:
+            record.first_event = record.first_text = record.first_output = moments[0]
+        record.gaps.extend(map(sub, moments[1:], moments))
+        record.last_text = moments[-1]
+        record.chunks += len(moments)
 
     def _finish(self, at: int, status: Status, failure: Failure | None = None) -> None:
         done, self._done = self._done, None

@@ -8,7 +8,7 @@ prompts that have the marker are shortened.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tare.plan.lengths import draw
 from tare.plan.markers import marker_of
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversations", "DatasetError", "lengths_of"]
 
+_PREFIXES: Final = 16
+"""Prefixes of the pool that are kept; larger pools make some anew."""
 _FEWEST = 3
 """Words that tell every text from the others."""
 
@@ -41,6 +43,8 @@ class Conversations:
         """What the prompts are marked with."""
         self.sizes = sizes
         self._system = lru_cache(maxsize=2)(self._make_system)
+        # Thousands of words that are the same for thousands of prompts.
+        self._prefix = lru_cache(maxsize=_PREFIXES)(self._make_prefix)
 
     @property
     def alike(self) -> bool:
@@ -111,9 +115,12 @@ class Conversations:
         if dataset.pool_size is None or dataset.pool_length is None:
             return " ".join(self._fit(words, tokens, field, entry))
         index = integer_below(dataset.pool_size, dataset.seed, "pool", entry)
-        prefix = self._prompts.prefix(index, dataset.pool_length)
-        lead = self._fit(prefix, dataset.pool_length, "prefixPrompts.poolLength", index)
-        return " ".join(lead + self._fit(words, tokens, field, entry, first=False))
+        question = " ".join(self._fit(words, tokens, field, entry, first=False))
+        return f"{self._prefix(index, dataset.pool_length)} {question}"
+
+    def _make_prefix(self, index: int, tokens: int) -> str:
+        words = self._prompts.prefix(index, tokens)
+        return " ".join(self._fit(words, tokens, "prefixPrompts.poolLength", index))
 
     def _room(self, tokens: int, field: str) -> int:
         """Return what a marker leaves of a text."""

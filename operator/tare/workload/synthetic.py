@@ -65,5 +65,5 @@ class SyntheticPrompts:
             lead = [number // size**place % size for place in range(min(_DIGITS, count))]
         rest = count - len(lead)
         noise = shake_128(f"{self._seed}:{key}".encode()).digest(2 * rest)
-        drawn = (value % size for value in struct.unpack(f"<{rest}H", noise))
-        return [self._words[index] for index in (*lead, *drawn)]
+        numbers = (*lead, *struct.unpack(f"<{rest}H", noise))
+        return [self._words[number % size] for number in numbers]

@@ -41,6 +41,19 @@ def test_no_character_is_lost(text: str) -> None:
     assert "".join(tokens._PIECE.findall(text)) == text
 
 
+@given(
+    st.lists(st.sampled_from(["word", "extraordinarily", "", "\t", "\x85", "é"]), max_size=9),
+    st.text(max_size=5),
+)
+def test_long_texts_have_the_tokens_of_their_pieces_also_when_others_began_alike(
+    words: list[str], end: str
+) -> None:
+    text = " ".join(["plain"] + ["text", *words] * 300)
+    for one in (text, text + end, text):
+        pieces = tokens._PIECE.findall(one)
+        assert encode(one) == [tokens._id_of[piece] for piece in pieces]
+
+
 def test_the_template_costs_twelve_tokens_for_one_message_whatever_its_role() -> None:
     for role in ("system", "user", "assistant", "tool"):
         assert len(encode_chat([(role, "one two three")])) == 3 + 12

@@ -36,16 +36,34 @@ class ContinuousBatching(Engine):
         """Running requests in the order of admission."""
         self._scheduled: list[tuple[Generation, int]] = []
         """Who gets how many tokens in the running iteration."""
+        self._finished: list[Generation] = []
+        """Who leaves before the next iteration."""
         self._started_at = 0
         self._ends_at: int | None = None
         self._equal = 1
         """Equal iterations that run as one."""
+        self._shortest = settings.cost.duration(
+            decoding=0, kv_tokens=settings.block_size, prefilled=0, attended=0, tokens=1
+        )
+        """What every iteration takes at least."""
 
     @property
     @override
     def running(self) -> int:
         """Requests that hold memory."""
         return len(self._residents)
+
+    @override
+    def _ends_from(self) -> int | None:
+        """Return when the next request would end if all iterations were as short as can be."""
+        requests = (*self._residents, *self._waiting, *self._arriving)
+        if not requests:
+            return None
+        left = min([request.limit - request.generated for request in requests])
+        if self._ends_at is not None:
+            return self._ends_at + max(left - self._equal, 0) * self._shortest
+        arrival = self._next_arrival()
+        return None if arrival is None else arrival + left * self._shortest
 
     @override
     def _due(self) -> int | None:
@@ -55,7 +73,10 @@ class ContinuousBatching(Engine):
     def _proceed(self, now: int, horizon: int) -> None:
         if self._ends_at is not None and self._ends_at <= now:
             self._finish_step(now)
-            self._start_step(now, horizon)
+            if self.tells_first and now + self._shortest > horizon:
+                self._put_off = now
+            else:
+                self._start_step(now, horizon)
 
     @override
     def _admit(self, now: int) -> None:
@@ -94,9 +115,14 @@ class ContinuousBatching(Engine):
             # Without a hold it was aborted or preempted while the iteration ran.
             if generation.hold is not None and generation.position >= generation.length:
                 self._generate(generation, first_at, now, count)
+                if generation.generated == generation.limit:
+                    self._finished.append(generation)
         self._ends_at = None
 
     def _start_step(self, now: int, horizon: int) -> None:
+        for generation in self._finished:
+            self._leave(now, generation)
+        self._finished.clear()
         self._scheduled = []
         before = self.totals.preemptions
         left = self._schedule_residents()
@@ -198,8 +224,6 @@ class ContinuousBatching(Engine):
         if len(self._scheduled) < len(self._residents):
             return 0
         size = self.memory.block_size
-        # A block that gets full may turn out to be there already, which makes room for the next.
-        waited = bool(self._waiting)
         most = span // length if length else max(generation.limit for generation in self._residents)
         for generation, tokens in self._scheduled:
             hold = generation.hold
@@ -208,10 +232,26 @@ class ContinuousBatching(Engine):
             if not decodes or generation.position != generation.length:
                 return 0
             room = hold.blocks * size - generation.position + 1
-            most = min(most, room - waited, generation.limit - generation.generated)
+            most = min(most, room, generation.limit - generation.generated)
+        if most > 1 and self._fills_known_block(most):
+            most -= 1
         if most <= 1:
             return 0
         for generation, _ in self._scheduled:
             generation.position += most - 1
             self._name_blocks(generation)
         return most - 1
+
+    def _fills_known_block(self, steps: int) -> bool:
+        """Whether the last of so many iterations fills a block that is there already.
+
+        Its copy goes, which changes what is held and cached and may make room for who waits. Two
+        requests that fill equal blocks at once are such a case too.
+        """
+        memory, keys = self.memory, []
+        for generation, _ in self._scheduled:
+            end = generation.position + steps - 1
+            if end % memory.block_size == 0:
+                last = end // memory.block_size
+                keys += generation.keys_between(last - 1, last)
+        return len(set(keys)) < len(keys) or any(memory.knows(key) for key in keys)

@@ -71,9 +71,14 @@ class Engine(ABC):
         self.quiet_until = 0
         """A promise of the driver: no submission and no abort comes before this time. Equal
         iterations up to then are made at once; the tokens and their times are the same."""
+        self.tells_first = False
+        """Set by a driver for which computing takes time: tokens are told before it is planned what
+        runs next. That is planned for the same moment, from the same requests."""
         self._arriving: deque[Generation] = deque()
         self._waiting: deque[Generation] = deque()
         self._told: list[Generation] = []
+        self._put_off: int | None = None
+        """When that was due which waits until the tokens so far are told; see `tells_first`."""
         self._submitted = 0
 
     @property
@@ -102,7 +107,7 @@ class Engine(ABC):
                 f"{prompt} prompt tokens and {limit} more need more than "
                 f"{memory.capacity} blocks of {memory.block_size} tokens"
             )
-        self._run(now)
+        self._do_all(now)
         self._submitted += 1
         generation.number = self._submitted
         generation.submitted_at = now
@@ -114,7 +119,7 @@ class Engine(ABC):
 
     def abort(self, now: int, generation: Generation) -> None:
         """End a request that nobody listens to any more; its blocks are free at once."""
-        self._run(now)
+        self._do_all(now)
         generation.untold = 0
         match generation.state:
             case State.WAITING if generation in self._arriving:
@@ -146,12 +151,24 @@ class Engine(ABC):
             return self._told[0].due_at
         return self._next_event()
 
+    def ends_from(self) -> int | None:
+        """Return a time before which no request ends or is given up; None when there is none.
+
+        That holds while nothing is submitted: a driver of several engines, where the end of one
+        request is what another one follows, knows how long nothing will come to the others.
+        """
+        return self._told[0].due_at if self._told else self._ends_from()
+
     def advance(self, now: int) -> None:
         """Do everything that is due and tell the listeners.
 
         Several overdue tokens of one request are told together, as a busy server sends them.
         """
         self._run(now)
+        self._tell(now)
+        self._catch_up(now)
+
+    def _tell(self, now: int) -> None:
         told, self._told = self._told, []
         for generation in told:
             # Without tokens it was aborted meanwhile.
@@ -162,13 +179,28 @@ class Engine(ABC):
                     self.totals.max_late_ns = late
                 generation.listener.on_tokens(generation, count)
 
+    def _do_all(self, now: int) -> None:
+        self._catch_up(now)
+        self._run(now)
+        self._catch_up(now)
+
+    def _catch_up(self, now: int) -> None:
+        """Do what was put off, and what is due after it."""
+        while self._put_off is not None:
+            due, self._put_off = self._put_off, None
+            self._admit(due)
+            self._run(now)
+
     def _run(self, now: int) -> None:
+        """Do what is due, up to where something is put off."""
         while (due := self._next_event()) is not None and due <= now:
             self._take_arrivals(due)
             horizon = max(now, self.quiet_until)
             if (arrival := self._next_arrival()) is not None:
                 horizon = min(horizon, arrival)
             self._proceed(due, horizon)
+            if self._put_off is not None:
+                return
             self._admit(due)
 
     def _next_event(self) -> int | None:
@@ -195,7 +227,10 @@ class Engine(ABC):
             self.totals.prefix_hits += found
 
     def _generate(self, generation: Generation, first_at: int, last_at: int, count: int) -> None:
-        """Let a request have `count` more tokens; the listener is told at the end of `advance`."""
+        """Let a request have `count` more tokens; the listener is told at the end of `advance`.
+
+        Who has all of them is finished, and has to leave before anybody is admitted.
+        """
         if not generation.generated:
             generation.first_token_at = first_at
             self.totals.prompt_tokens += generation.prompt_tokens
@@ -205,15 +240,19 @@ class Engine(ABC):
             self._told.append(generation)
         generation.untold += count
         generation.generated += count
+        generation.length += count
         generation.last_token_at = last_at
         self.totals.generated_tokens += count
         if generation.generated == generation.limit:
-            self._leave(last_at, generation)
             generation.state = State.FINISHED
 
     @abstractmethod
     def _due(self) -> int | None:
         """Return when what runs has something to do."""
+
+    @abstractmethod
+    def _ends_from(self) -> int | None:
+        """Return what `ends_from` does; nobody has to be told anything."""
 
     @abstractmethod
     def _proceed(self, now: int, horizon: int) -> None:

@@ -48,6 +48,7 @@ class Generation:
         "hold",
         "keys",
         "last_token_at",
+        "length",
         "limit",
         "listener",
         "number",
@@ -88,6 +89,8 @@ class Generation:
         """Counted by the engine."""
         self.submitted_at = 0
         self.generated = 0
+        self.length = prompt_tokens
+        """Tokens of the prompt and of the answer so far."""
         self.position = 0
         """Tokens whose keys and values are computed or scheduled."""
         self.cached_tokens = -1
@@ -107,11 +110,6 @@ class Generation:
     def finished(self) -> bool:
         """Whether all tokens are generated."""
         return self.state is State.FINISHED
-
-    @property
-    def length(self) -> int:
-        """Tokens of the prompt and of the answer so far."""
-        return self.prompt_tokens + self.generated
 
     def keys_between(self, first: int, last: int) -> list[int]:
         """Return the keys of the full blocks `first` up to, but without, `last`."""

@@ -85,6 +85,10 @@ class Memory:
         """Blocks that had to go so far; a reset counts none."""
         return self._prefixes.counts[EVICTED]
 
+    def knows(self, key: int) -> bool:
+        """Whether a block of this key is there, held or cached."""
+        return key in self._prefixes.blocks
+
     def find(self, keys: list[int], tokens: int) -> int:
         """Return how many of the first `tokens` tokens, in full blocks, are there.
 
@@ -107,11 +111,12 @@ class Memory:
 
     def grow(self, hold: Hold, tokens: int) -> bool:
         """Enlarge a hold to `tokens` tokens; False when there is no room for more blocks."""
+        if tokens <= hold.blocks * self.block_size:
+            return True
         more = self.blocks(tokens) - hold.blocks
-        if more > 0:
-            if not hold_private(self._prefixes, more, self.capacity):
-                return False
-            hold.blocks += more
+        if not hold_private(self._prefixes, more, self.capacity):
+            return False
+        hold.blocks += more
         return True
 
     def fill(self, hold: Hold, keys: Sequence[int]) -> int:

@@ -38,12 +38,27 @@ class Slots(Engine):
         """When blocks of prompts that are being computed are done, by key."""
         self._computing: dict[int, list[int]] = {}
         """Whose they are: keys by the number of the request."""
+        self._without_room: Generation | None = None
+        """The first request, when it waits for memory: nothing changes for it until one leaves."""
 
     @property
     @override
     def running(self) -> int:
         """Requests that hold a slot."""
         return len(self._runs)
+
+    @override
+    def _ends_from(self) -> int | None:
+        """Return when the next request ends, or may be given up as its turn comes."""
+        gap = round(self.settings.cost.step)
+        ends = [
+            due + (generation.limit - generation.generated - 1) * gap
+            for due, number, generation in self._tokens
+            if number in self._runs
+        ]
+        if (arrival := self._next_arrival()) is not None:
+            ends.append(arrival)
+        return min(ends, default=None)
 
     @override
     def _due(self) -> int | None:
@@ -67,12 +82,16 @@ class Slots(Engine):
                 self._forget_computing(generation)
             heapq.heapreplace(self._tokens, (last + gap, number, generation))
             self._generate(generation, due, last, count)
+            if generation.finished:
+                self._leave(last, generation)
 
     @override
     def _admit(self, now: int) -> None:
         waiting, memory = self._waiting, self.memory
         while waiting and len(self._runs) < self.settings.max_num_seqs:
             generation = waiting[0]
+            if generation is self._without_room:
+                return
             tokens = generation.prompt_tokens + generation.limit
             found = memory.find(generation.keys, generation.prompt_tokens)
             if self._is_too_late(now, generation, found):
@@ -82,6 +101,7 @@ class Slots(Engine):
                 generation.keys_between(0, found // memory.block_size), tokens, room=tokens
             )
             if generation.hold is None:
+                self._without_room = generation
                 return
             waiting.popleft()
             self._start(generation, found)
@@ -130,6 +150,7 @@ class Slots(Engine):
         hold, generation.hold = generation.hold, None
         assert hold is not None
         del self._runs[generation.number]
+        self._without_room = None
         # The last token was never fed back.
         full = (generation.length - 1) // self.memory.block_size
         if generation.generated > 1 and full > len(hold.path):

@@ -29,6 +29,8 @@ __all__ = ["Client", "Flight", "Service"]
 _SEED: Final = 0
 """Of the answers' texts: that of `tare sim serve` unless told otherwise."""
 _GIVEN_UP: Final = 503
+_NEVER: Final = 1 << 63
+"""A time after all others."""
 
 
 class Client(Protocol):
@@ -44,10 +46,14 @@ class Client(Protocol):
 class Flight:
     """A request on its way through a replica: part of `core.generations.Listener`."""
 
-    __slots__ = ("_client", "_preempted_at", "answer", "asked", "generation", "replica")
+    __slots__ = ("_client", "_over", "_preempted_at", "answer", "asked", "generation", "replica")
 
-    def __init__(self, client: Client, replica: int, asked: TextRequest) -> None:
+    def __init__(
+        self, client: Client, replica: int, asked: TextRequest, over: list[Flight]
+    ) -> None:
         self._client = client
+        self._over = over
+        """Where it puts itself when its answer is complete, or given up."""
         self._preempted_at = -1
         self.replica = replica
         self.asked = asked
@@ -63,9 +69,12 @@ class Flight:
     def on_tokens(self, generation: Generation, count: int) -> None:
         """Tell the client."""
         if generation.state is State.GIVEN_UP:
+            self._over.append(self)
             message = "The server is overloaded: the request cannot be done in time"
             self._client.on_refused(_GIVEN_UP, message)
         else:
+            if generation.finished:
+                self._over.append(self)
             first_at, last_at = generation.due_at, generation.last_token_at
             self._client.on_tokens(self, first_at, last_at, count)
 
@@ -86,8 +95,12 @@ class Service:
         self._watches = [Watch(engine) for engine in self._engines]
         self._flights: list[dict[Flight, int]] = [{} for _ in range(replicas)]
         """Requests of each replica, with their preemptions so far."""
-        self._steps = [0] * replicas
-        """Equal iterations of the step that runs."""
+        self._over: list[Flight] = []
+        """Requests of the replica that advances which have ended."""
+        self._dues = [_NEVER] * replicas
+        """When each replica has something to do."""
+        self._ends = [_NEVER] * replicas
+        """A time before which no request of a replica ends."""
         settings = model.settings
         self._limits = Limits(
             models=("",),
@@ -113,18 +126,21 @@ class Service:
             status, message = error.status, str(error)
             self._clock.call_later(0.0, lambda: client.on_refused(status, message))
             return None
-        flight = Flight(client, replica, asked)
+        flight = Flight(client, replica, asked, self._over)
         watch.note(now)
         watch.backlog.append(engine.waiting)
         engine.submit(now, flight.generation)
         self._flights[replica][flight] = 0
+        self._look(replica)
         return flight
 
     def abort(self, flight: Flight) -> None:
         """End a request that nobody waits for any more."""
-        self._watches[flight.replica].note(self._clock.now())
-        self._engines[flight.replica].abort(self._clock.now(), flight.generation)
-        self._flights[flight.replica].pop(flight, None)
+        replica, now = flight.replica, self._clock.now()
+        self._watches[replica].note(now)
+        self._engines[replica].abort(now, flight.generation)
+        self._flights[replica].pop(flight, None)
+        self._look(replica)
 
     def reset(self) -> None:
         """Empty the caches; nothing runs."""
@@ -143,38 +159,50 @@ class Service:
 
     def run(self, until: Callable[[], bool]) -> None:
         """Let time pass until `until` holds, which the events of the clock bring about."""
-        clock, engines = self._clock, self._engines
+        clock, dues = self._clock, self._dues
         while not until():
             timer = clock.next_at()
-            dues = [engine.next_due() for engine in engines]
-            known = [due for due in dues if due is not None]
-            if known and (timer is None or min(known) <= timer):
-                replica = dues.index(min(known))
-                others = [due for place, due in enumerate(dues) if due and place != replica]
-                self._advance(replica, min(known), min([*others, timer or min(known)]))
+            due = min(dues)
+            if due < _NEVER and (timer is None or due <= timer):
+                self._advance(dues.index(due), due, _NEVER if timer is None else timer)
             elif timer is not None:
                 clock.call_next()
             else:
                 raise AssertionError("time stands still: nothing is due and nobody is done")
 
-    def _advance(self, replica: int, now: int, quiet_until: int) -> None:
-        """Let a replica do what is due; nobody submits anything before `quiet_until`.
-
-        But who is done now may be followed by another request at once.
-        """
+    def _advance(self, replica: int, now: int, timer: int) -> None:
+        """Let a replica do what is due; no timer rings before `timer`."""
         engine, flights = self._engines[replica], self._flights[replica]
         self._clock.move_to(now)
         self._watches[replica].note(now)
-        left = min((f.generation.limit - f.generation.generated for f in flights), default=0)
-        engine.quiet_until = quiet_until if left > self._steps[replica] else 0
-        steps, preemptions = engine.totals.steps, engine.totals.preemptions
+        engine.quiet_until = self._quiet_until(replica, now, timer)
+        preemptions = engine.totals.preemptions
         engine.advance(now)
-        self._steps[replica] = engine.totals.steps - steps
         if engine.totals.preemptions > preemptions:
             self._find_stuck(replica)
-        for flight in [f for f in flights if f.generation.state in _OVER]:
-            self._watches[replica].given_up += flight.generation.state is State.GIVEN_UP
-            del flights[flight]
+        for flight in self._over:
+            # Who is given up may have been aborted before it was told.
+            if flights.pop(flight, None) is not None:
+                self._watches[replica].given_up += flight.generation.state is State.GIVEN_UP
+        self._over.clear()
+        self._look(replica)
+
+    def _quiet_until(self, replica: int, now: int, timer: int) -> int:
+        """Return a time before which nobody can submit anything to a replica.
+
+        Requests come when a timer rings or when another one has ended, on any replica.
+        """
+        ends = self._ends
+        if ends[replica] <= now:
+            return 0
+        return min((timer, *ends[:replica], *ends[replica + 1 :]))
+
+    def _look(self, replica: int) -> None:
+        """Note what a replica will do next; something has happened to it."""
+        engine = self._engines[replica]
+        due, ends = engine.next_due(), engine.ends_from()
+        self._dues[replica] = _NEVER if due is None else due
+        self._ends[replica] = _NEVER if ends is None else ends
 
     def _find_stuck(self, replica: int) -> None:
         flights = self._flights[replica]
@@ -182,6 +210,3 @@ class Service:
             if flight.generation.preemptions > before:
                 flights[flight] = flight.generation.preemptions
                 self._watches[replica].stuck += flight.is_stuck()
-
-
-_OVER: Final = (State.FINISHED, State.GIVEN_UP, State.ABORTED)

@@ -72,7 +72,7 @@ class Watch:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._began = self._last = 0
-        self._areas = [0.0] * 4
+        self._areas = [0] * 4
         self._before = (0, 0)
         self.rejected = self.given_up = self.stuck = 0
         self.backlog: list[int] = []
@@ -81,7 +81,7 @@ class Watch:
     def begin(self, now: int) -> None:
         """Forget everything up to now."""
         self._began = self._last = now
-        self._areas = [0.0] * 4
+        self._areas = [0] * 4
         self._before = self._counts()
         self.rejected = self.given_up = self.stuck = 0
         self.backlog.clear()

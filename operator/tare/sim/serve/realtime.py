@@ -88,14 +88,21 @@ class RealTime:
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         self.engine = engine
+        engine.tells_first = True
         alarm = _KernelAlarm if sys.platform == "linux" else _LoopAlarm
         self._alarm: _Alarm = alarm(loop, self._on_alarm)
         self._set_for: int | None = None
         self._closed = False
 
     def submit(self, generation: Generation) -> None:
-        """Take a request in now; see `Engine.submit`."""
-        self.engine.submit(time.monotonic_ns(), generation)
+        """Take a request in now; see `Engine.submit`.
+
+        What became due while it was read is told before, not after all that were read with it.
+        """
+        now = time.monotonic_ns()
+        if self._set_for is not None and self._set_for <= now:
+            self.engine.advance(now)
+        self.engine.submit(now, generation)
         self._wake_when_due()
 
     def abort(self, generation: Generation) -> None:

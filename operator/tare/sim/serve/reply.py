@@ -32,19 +32,19 @@ GIVEN_UP = ApiError(
 
 
 class ReplyOwner(Protocol):
-    """Who started the generation and must know how it ends; exactly one of these is called."""
+    """Who started the generation and keeps the books."""
 
-    def on_written(self, due_ns: int) -> None:
-        """What was due then is written now; called besides, each time."""
+    def on_written(self, reply: Reply, due_ns: int) -> None:
+        """What was due then is written now: all of it when the generation is finished.
 
-    def on_complete(self, reply: Reply) -> None:
-        """All tokens are sent."""
+        Called while others wait to be told: what takes time is to be done later.
+        """
 
     def on_given_up(self, reply: Reply) -> None:
-        """The engine will not do it, and the client was told so."""
+        """The engine will not do it, and the client was told so; the last call."""
 
     def on_abandoned(self, reply: Reply) -> None:
-        """No more can or shall be sent: the generation must be aborted."""
+        """No more can or shall be sent: the generation must be aborted; the last call."""
 
 
 class Reply(ABC):
@@ -92,9 +92,10 @@ class Reply(ABC):
         if generation.generated == count:
             self.first_token_ns = time.monotonic_ns()
         self.send(generation, count)
-        self.owner.on_written(due_ns)
-        if generation.finished:
-            self.owner.on_complete(self)
+        self.owner.on_written(self, due_ns)
+
+    def prepare(self, generation: Generation) -> None:  # noqa: B027 - it may have nothing to do
+        """Put together what the next token will need, long before it is due."""
 
     @abstractmethod
     def send(self, generation: Generation, count: int) -> None:
@@ -104,12 +105,15 @@ class Reply(ABC):
     def refuse(self, error: ApiError) -> None:
         """Send an error instead of tokens, and finish the answer."""
 
-    def usage(self, generation: Generation) -> dict[str, Any]:
-        """Return the `usage` object; `created_cache_tokens` is known for chat only, as on vLLM."""
+    def usage(self, generation: Generation, generated: int) -> dict[str, Any]:
+        """Return the `usage` object after so many tokens of the answer.
+
+        `created_cache_tokens` is known for chat only, as on vLLM.
+        """
         usage: dict[str, Any] = {
             "prompt_tokens": generation.prompt_tokens,
-            "total_tokens": generation.prompt_tokens + generation.generated,
-            "completion_tokens": generation.generated,
+            "total_tokens": generation.prompt_tokens + generated,
+            "completion_tokens": generated,
         }
         if self.details:
             details = {"cached_tokens": generation.cached_tokens}
@@ -150,5 +154,5 @@ class WholeReply(Reply):
             "created": self.created,
             "model": self.request.model,
             "choices": [choice],
-            "usage": self.usage(generation),
+            "usage": self.usage(generation, generation.generated),
         }

@@ -2,8 +2,11 @@
 
 The role's event comes with the first token, not before the prompt is computed; a token without text
 gives an event with empty text; usage comes last, before `[DONE]`. What is the same for a whole
-answer is built once, and an event of one word is then three byte strings put together: this is the
-hot path of the server. All words have one length, so the chunk's size line is known beforehand.
+answer is built once, and an event of one word is then three byte strings put together. All words
+have one length, so the chunk's size line is known beforehand.
+
+The tokens of many answers are due at one moment, and each waits for those before it. So what the
+next token will need is put together before it is due, and only written then.
 """
 
 from __future__ import annotations
@@ -99,19 +102,27 @@ class StreamReply(Reply):
         self._word_before = b"%x\r\n%b" % (size, before)
         self._word_after = after + b"\r\n"
         self._plain = not self.request.continuous_usage and bad_end is None
+        self._ahead: tuple[int, bytes] | None = None
+        """A token, counted from 1, and its events."""
         self.connection.start_stream()
+
+    @override
+    def prepare(self, generation: Generation) -> None:
+        """Put the events of the next token together."""
+        done = generation.generated
+        # What the usage says is known from the first token on.
+        if done or generation.limit > 1:
+            self._ahead = (done + 1, self._encoded(generation, done, done + 1))
 
     @override
     def send(self, generation: Generation, count: int) -> None:
         """Send the events of the `count` newest tokens in one write."""
-        first = generation.generated - count
-        if count == 1 and first and self._plain and not generation.finished:
-            word = self.answer.word(first)
-            if word is not None:
-                self.connection.write(self._word_before + self._words[word] + self._word_after)
-                return
-        self.connection.write(b"".join(self._events(generation, first)))
-        if generation.finished:
+        done, ahead = generation.generated, self._ahead
+        if ahead is not None and count == 1 and ahead[0] == done:
+            self.connection.write(ahead[1])
+        else:
+            self.connection.write(self._encoded(generation, done - count, done))
+        if done == generation.limit:
             self.connection.finish()
         elif self._bad_end is not None:
             self.connection.write(b"".join((self._failure(generation), _DONE)))
@@ -125,20 +136,27 @@ class StreamReply(Reply):
         self.connection.write(event + _DONE)
         self.connection.finish()
 
-    def _events(self, generation: Generation, first: int) -> Iterator[bytes]:
-        done = generation.generated
+    def _encoded(self, generation: Generation, first: int, done: int) -> bytes:
+        """Return the events of the tokens `first` up to, but without, `done`."""
+        if done == first + 1 and first and self._plain and done < generation.limit:
+            word = self.answer.word(first)
+            if word is not None:
+                return self._word_before + self._words[word] + self._word_after
+        return b"".join(self._events(generation, first, done))
+
+    def _events(self, generation: Generation, first: int, done: int) -> Iterator[bytes]:
+        finished = done == generation.limit
         if first == 0 and self.request.chat:
             yield self._event(_ROLE, generation, 0)
         for begin in range(first, done, TOKENS_PER_EVENT):
             end = min(begin + TOKENS_PER_EVENT, done)
-            reason = self.request.finish_reason if generation.finished and end == done else None
+            reason = self.request.finish_reason if finished and end == done else None
             yield self._text_event(generation, begin, end, reason)
-        if not generation.finished:
+        if not finished:
             return
         if self.request.include_usage:
-            yield chunk(
-                b'%b],"usage":%b}\n\n' % (self._begin, orjson.dumps(self.usage(generation)))
-            )
+            usage = orjson.dumps(self.usage(generation, done))
+            yield chunk(b'%b],"usage":%b}\n\n' % (self._begin, usage))
         yield _DONE
 
     def _failure(self, generation: Generation) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from http import HTTPStatus
@@ -27,6 +28,9 @@ class TextRoutes:
     def __init__(self, state: State) -> None:
         self._state = state
         self._created = int(time.time())
+        self._loop = asyncio.get_running_loop()
+        self._written: list[tuple[Reply, int, int]] = []
+        """Who has written and is not in the books yet, when it was due, and when it was done."""
 
     def chat(self, request: Request, connection: Connection) -> None:
         """POST /v1/chat/completions."""
@@ -66,20 +70,31 @@ class TextRoutes:
 
     # --- ReplyOwner
 
-    def on_written(self, due_ns: int) -> None:
-        """Note how late that was."""
-        self._state.truth.lateness.observe(time.monotonic_ns() - due_ns)
+    def on_written(self, reply: Reply, due_ns: int) -> None:
+        """Note it, for when all that was due is written."""
+        if not self._written:
+            self._loop.call_soon(self._settle)
+        self._written.append((reply, due_ns, time.monotonic_ns()))
 
-    def on_complete(self, reply: Reply) -> None:
-        """Count a complete answer."""
-        now = time.monotonic_ns()
-        assert reply.generation is not None
-        self._state.truth.on_complete(reply.generation)
+    def _settle(self) -> None:
+        """Count what was written, and let replies prepare for their next tokens."""
+        written, self._written = self._written, []
+        # Who was told twice meanwhile was done the second time.
+        for reply, due_ns, at_ns in reversed(written):
+            self._state.truth.lateness.observe(at_ns - due_ns)
+            generation = reply.generation
+            if generation is not None and generation.finished:
+                self._complete(reply, generation, at_ns)
+            elif generation is not None:
+                reply.prepare(generation)
+
+    def _complete(self, reply: Reply, generation: Generation, at_ns: int) -> None:
+        self._state.truth.on_complete(generation)
         self._state.metrics.on_complete(
             reply.request.model,
             finish_reason=reply.request.finish_reason,
             time_to_first_token_ns=reply.first_token_ns - reply.arrived_ns,
-            latency_ns=now - reply.arrived_ns,
+            latency_ns=at_ns - reply.arrived_ns,
         )
         reply.generation = None
 
@@ -135,6 +150,7 @@ class TextRoutes:
             listener=reply,
             more_keys=AnswerKeys(asked.prompt, reply.answer),
         )
+        reply.prepare(generation)
         self._state.engines[asked.model].submit(generation)
         reply.connection.listener = reply
         self._state.truth.on_request(request, asked, generation, reply.identity)

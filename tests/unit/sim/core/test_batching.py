@@ -260,3 +260,51 @@ def test_quiet_times_are_jumped_over_in_few_calls() -> None:
     assert generation.last_token_at == (33 + 5 + 999 * 5) * MS
     assert world.engine.totals.steps == 1000
     assert calls < 40
+
+
+def test_a_driver_whose_time_goes_by_has_tokens_told_before_the_next_iteration_is_planned() -> None:
+    world = World(overhead_ns=0)
+    world.engine.tells_first = True
+    iterations: list[int] = []
+    generation, heard = world.submit(prompt(10), limit=3)
+    heard.on_tokens = lambda *_: iterations.append(world.engine.totals.steps)  # type: ignore[method-assign]
+    world.play()
+    assert iterations == [1, 2, 3]
+    assert generation.finished
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 40),  # ms until it is submitted
+            st.integers(1, 100),  # prompt tokens
+            st.integers(1, 20),  # answer
+            st.integers(0, 30),  # ms by which the engine is called too late after it
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([0, 10 * MS]),
+    st.sampled_from([20, 1000]),
+)
+@settings(max_examples=80, deadline=None)
+def test_planning_after_telling_changes_no_moment(
+    load: list[tuple[int, int, int, int]], overhead_ns: int, kv_blocks: int
+) -> None:
+    found = []
+    for tells_first in (False, True):
+        world = World(overhead_ns=overhead_ns, kv_blocks=kv_blocks, block_size=16, max_num_seqs=4)
+        world.engine.tells_first = tells_first
+        generations = []
+        for pause, tokens, limit, late in load:
+            world.play(until_ms=world.now // MS + pause)
+            world.now += late * MS
+            generations.append(world.submit(prompt(tokens, start=tokens), limit=limit)[0])
+        world.play()
+        found.append(
+            [
+                (g.first_token_at, g.last_token_at, g.generated, g.cached_tokens, g.preemptions)
+                for g in generations
+            ]
+        )
+    assert found[0] == found[1]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,15 +59,22 @@ class Heard:
     refused: tuple[int, str] | None = None
     cached: int = -1
     over: bool = False
+    then: Callable[[], None] = lambda: None
+    """Called at the end."""
 
     def on_tokens(self, flight: Flight, first_at: int, last_at: int, count: int) -> None:
         self.tokens.append((first_at, last_at, count))
         self.cached = flight.generation.cached_tokens
-        self.over = flight.generation.finished
+        if flight.generation.finished:
+            self.end()
 
     def on_refused(self, status: int, message: str) -> None:
         self.refused = (status, message)
+        self.end()
+
+    def end(self) -> None:
         self.over = True
+        self.then()
 
     @property
     def moments(self) -> list[int]:
@@ -141,9 +149,8 @@ def test_levels_are_averaged_over_the_time_that_is_watched() -> None:
 
 def stepwise(asker: Asker) -> None:
     """Look at each engine's promise as broken: no equal iterations are made at once."""
-    advance = asker.service._advance
-    asker.service._advance = (  # type: ignore[method-assign]
-        lambda replica, now, quiet_until: advance(replica, now, 0 * quiet_until)
+    asker.service._quiet_until = (  # type: ignore[method-assign]
+        lambda replica, now, timer: 0 * (replica + now + timer)
     )
 
 
@@ -152,35 +159,63 @@ _LOADS = st.lists(
     min_size=1,
     max_size=12,
 )
+_SLOTS = "chapter-4@kv_blocks=600,max_num_seqs=3"
+_IMPATIENT = "board@block_size=16,kv_blocks=40,max_num_seqs=4,patience=1"
 
 
-@given(_LOADS, st.sampled_from([SMALL, "chapter-5", "a100-qwen3-8b"]))
-@settings(max_examples=60, deadline=None)
-def test_jumping_over_equal_iterations_changes_no_token_and_no_moment(
-    load: list[tuple[int, int, int, str]], model: str
+@given(
+    _LOADS,
+    st.sampled_from([SMALL, "chapter-5", "a100-qwen3-8b", _SLOTS, _IMPATIENT]),
+    st.integers(1, 3),
+)
+@settings(max_examples=80, deadline=None)
+def test_jumping_over_equal_iterations_changes_no_token_no_moment_and_no_level(
+    load: list[tuple[int, int, int, str]], model: str, replicas: int
 ) -> None:
-    found, waiting = [], []
+    found = []
     for jumps in (True, False):
-        asker = Asker(model)
+        asker = Asker(model, replicas)
         if not jumps:
             stepwise(asker)
         at = 0
-        for pause, tokens, answer, first in load:
+        for number, (pause, tokens, answer, first) in enumerate(load):
             at += pause
-            ask = partial(asker.ask, tokens, answer, first=first)
+            ask = partial(asker.ask, tokens, answer, first=first, replica=number % replicas)
             asker.clock.call_later(at / 1000, ask)
         asker.service.run(until=partial(asker.has_answers, len(load)))
-        usage = asker.service.usage()
-        found.append(
-            (
-                [heard.moments for heard in asker.heard],
-                [heard.cached for heard in asker.heard],
-                (usage.evicted_blocks, usage.preemptions, usage.stuck),
-            )
-        )
-        waiting.append(usage.waiting)
+        found.append(outcome(asker))
     assert found[0] == found[1]
-    assert waiting[0] == pytest.approx(waiting[1])
+
+
+@given(_LOADS, st.sampled_from([SMALL, "a100-qwen3-8b", _SLOTS]), st.integers(2, 3))
+@settings(max_examples=60, deadline=None)
+def test_nor_does_it_where_the_end_of_a_request_is_followed_by_one_to_another_replica(
+    load: list[tuple[int, int, int, str]], model: str, replicas: int
+) -> None:
+    found = []
+    for jumps in (True, False):
+        asker = Asker(model, replicas)
+        if not jumps:
+            stepwise(asker)
+        left = list(enumerate(load))
+
+        def go_on(asker: Asker = asker, left: list[Any] = left) -> None:
+            if left:
+                number, (_, tokens, answer, first) = left.pop()
+                heard = asker.ask(tokens, answer, first=first, replica=number % replicas)
+                heard.then = go_on
+
+        for _ in range(3):
+            go_on()
+        asker.service.run(until=partial(asker.has_answers, len(load)))
+        found.append(outcome(asker))
+    assert found[0] == found[1]
+
+
+def outcome(asker: Asker) -> tuple[object, ...]:
+    """Everything that a prediction is made of."""
+    heard = [(one.moments, one.cached, one.refused) for one in asker.heard]
+    return heard, asker.service.usage()
 
 
 @given(_LOADS)
