@@ -3,23 +3,10 @@ from __future__ import annotations
 import io
 import json
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tare.telemetry.log import configure, redact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def _root_logger_restored() -> Iterator[None]:
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
 
 
 def logged(message: str, *args: object, json_lines: bool = True, **options: object) -> str:
