@@ -105,7 +105,7 @@ def run(
 ) -> RunResults:
     """A finished run: of each cell its trials, none for one that failed."""
     owner = Owner(name=name, namespace="bench", uid=f"uid-{name}")
-    trials = {"count": max(len(found) for found in cells)}
+    trials = {"count": max(1, *(len(found) for found in cells))}
     document = {
         "apiVersion": "tare.dev/v1alpha1",
         "kind": "BenchmarkRun",

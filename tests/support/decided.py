@@ -6,23 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from support.measured import cache_verdict, phase_result, worker_result
-from tare.api.reasons import CellState
+from tare.api.reasons import CellState, Reason
 from tare.decide.attempt import ProfilerState
-from tare.decide.facts import WorkerView
+from tare.decide.facts import BaselineVerdict, WorkerView
 from tare.decide.records import TrialRecord
 from tare.measure.hooks import HookKind, HookReport, Replica
 from tare.measure.messages import WorkerState
 from tare.measure.trial import TrialSummary, summarize
 
 if TYPE_CHECKING:
-    from tare.api.reasons import Reason
     from tare.decide.attempt import Attempt
 
-__all__ = ["REPLICAS", "Worker", "manifest", "record_of", "report", "trial_summary"]
+__all__ = ["COMPARED", "REPLICAS", "Worker", "manifest", "record_of", "report", "trial_summary"]
 
 REPLICAS = tuple(
     Replica(uid=f"u{n}", name=f"qwen-{n}", origin=f"http://10.0.0.{n}:8000") for n in (1, 2)
 )
+COMPARED = BaselineVerdict(
+    regression=False, reason=Reason.NOT_WORSE, message="Against before: No regression."
+)
+"""What a comparison with a baseline comes to, unless a test says otherwise."""
 
 
 def manifest(**spec: Any) -> dict[str, Any]:

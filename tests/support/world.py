@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from support.decided import REPLICAS, Worker, manifest, record_of, report, trial_summary
+from support.decided import COMPARED, REPLICAS, Worker, manifest, record_of, report, trial_summary
 from support.invariants import check_end, check_gate, check_profile_end
 from support.model_servers import ModelServers
 from tare.api.names import FINALIZER_PROFILER
@@ -285,8 +285,7 @@ class World:
                     assert mark.state is ProfilerState.STARTING
                     assert FINALIZER_PROFILER in self.run.finalizers
             case AddProfilerFinalizer():
-                finalizers = self.document["metadata"].setdefault("finalizers", [])
-                finalizers.append(FINALIZER_PROFILER)
+                self.document["metadata"].setdefault("finalizers", []).append(FINALIZER_PROFILER)
             case RemoveProfilerFinalizer():
                 assert not self.profiler_on, "the object was let go with a profiler on"
                 self.document["metadata"]["finalizers"].remove(FINALIZER_PROFILER)
@@ -313,8 +312,7 @@ class World:
         new = [job for job in self.jobs.values() if job.uid not in self._started]
         for job in new:
             self._started.add(job.uid)
-            for index in (0, 1):
-                name = f"{job.uid}-{index}"
+            for index, name in ((index, f"{job.uid}-{index}") for index in (0, 1)):
                 self._register(PodView(name=name, uid=name, key=job.key, index=index, job=job.uid))
         return bool(new)
 
@@ -375,6 +373,8 @@ class World:
                 self._store()
             case OpKind.STORE_SUMMARY:
                 self.summary_stored = True
+            case OpKind.COMPARE:
+                return COMPARED
         return None
 
     def _reset(self, op: Op) -> ResetResult:

@@ -25,6 +25,7 @@ __all__ = [
     "ISOLATION_TARGETS",
     "KIND",
     "LABEL_ATTEMPT",
+    "LABEL_BASELINE_OF",
     "LABEL_CELL",
     "LABEL_COMPONENT",
     "LABEL_MANAGED_BY",
@@ -68,6 +69,9 @@ LABEL_RUN_UID = f"{GROUP}/run-uid"
 LABEL_CELL = f"{GROUP}/cell"
 LABEL_TRIAL = f"{GROUP}/trial"
 LABEL_ATTEMPT = f"{GROUP}/attempt"
+LABEL_BASELINE_OF = f"{GROUP}/baseline-of"
+"""UID of the run that was given a copy of its baseline; on that copy instead of the labels of the
+run's own results, whose selectors must not find it."""
 LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 """Read by Kueue's webhook, which suspends the Job until it is admitted."""
 

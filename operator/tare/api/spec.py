@@ -26,10 +26,10 @@ __all__ = ["Baseline", "BenchmarkRunSpec"]
 
 
 class Baseline(Model):
-    """An earlier run that this one is compared with."""
+    """An earlier run that this one is compared with, when it has ended, as `tare compare` does."""
 
     run: DnsName
-    """Name of the run, in the same namespace."""
+    """Name of a finished run in the same namespace. Its results are copied when this one starts."""
 
 
 def _names(spec: BenchmarkRunSpec) -> list[str]:

@@ -49,6 +49,7 @@ Text = Annotated[str, StringConstraints(max_length=MESSAGE_LIMIT)]
 Time = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
 Count = Annotated[int, Field(ge=0)]
 GoalsVerdict = Literal["Met", "Missed", "Unknown"]
+RegressionVerdict = Literal["Found", "NotFound", "Unknown"]
 _NUMBER = r"[0-9.e+-]+"
 Estimate = Annotated[str, StringConstraints(pattern=rf"^{_NUMBER}( ±{_NUMBER})?$", max_length=32)]
 
@@ -280,6 +281,8 @@ class Summary(StatusModel):
     """Name of the best cell that meets the goals."""
     goals: GoalsVerdict | None = None
     """Whether the goals are met."""
+    regression: RegressionVerdict | None = None
+    """Whether a cell is worse than in the baseline; nothing without one."""
 
 
 class Results(StatusModel):

@@ -61,7 +61,6 @@ UNBUILT: tuple[Unbuilt, ...] = (
         advice="remove it; workers keep nothing on disk",
         refuses=_other_than({}),
     ),
-    Unbuilt(path="baseline", advice="remove it and compare the exported results"),
     Unbuilt(path="artifacts", advice="remove it", refuses=_other_than({})),
     Unbuilt(path="prediction", advice="remove it", refuses=_other_than({})),
 )

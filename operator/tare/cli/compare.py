@@ -15,7 +15,7 @@ from tare.cli.session import complain, run_session
 from tare.cli.source import SourceError, namespace_option, read_source
 from tare.measure.metrics import METRICS, SCALAR_STATISTIC, Better, statistics_of
 from tare.measure.side import Measure
-from tare.results.comparison import ComparisonError, compare_runs
+from tare.results.comparison import TOLERANCE, ComparisonError, compare_runs
 from tare.results.specs import ALLOWABLE
 from tare.telemetry.overriding import override
 
@@ -33,8 +33,6 @@ Exit codes:
   0 no regression, 4 regression, 5 not conclusive, 1 no cluster, 2 invalid
 """
 _PERCENT: Final = 100
-_TOLERANCE: Final = 5.0
-"""Per cent. Runs of the same server on a busy machine differ by a few; 0 would call that open."""
 
 
 class _MeasureType(click.ParamType[Measure]):
@@ -76,7 +74,7 @@ class _MeasureType(click.ParamType[Measure]):
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
-    default=_TOLERANCE,
+    default=TOLERANCE * _PERCENT,
     show_default=True,
     metavar="PERCENT",
     help="Difference up to which the runs count as equal, in per cent of the baseline.",

@@ -12,16 +12,15 @@ from rich.text import Text
 
 from tare.cli.tables import WIDE, plain_table
 from tare.measure.comparison import OTHERS, Change, Method
-from tare.measure.metrics import METRICS, Better, Unit
 from tare.results.comparison import measure_text
+from tare.results.differences import absolute_text, change_text, question_text, relative_text
 from tare.results.goals import goal_value
-from tare.results.units import latency, number, share, with_interval
+from tare.results.units import number
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from tare.measure.comparison import Difference
     from tare.results.comparison import CellComparison, RunComparison, RunSide
 
 __all__ = ["show_comparison"]
@@ -49,7 +48,7 @@ def show_comparison(console: Console, found: RunComparison) -> None:
     for text in found.differences:
         _line(console, f"  {text}", "dim")
     if found.cells:
-        _line(console, _title(found), "bold")
+        _line(console, question_text(found), "bold")
         console.print(_primary_table(found))
     for cell in found.cells:
         _explain(console, cell)
@@ -63,12 +62,6 @@ def show_comparison(console: Console, found: RunComparison) -> None:
     _line(console, found.message, style)
 
 
-def _title(found: RunComparison) -> str:
-    better = "higher" if METRICS[found.metric].better is Better.HIGHER else "lower"
-    what = measure_text(found.metric, found.statistic)
-    return f"{what}: {better} is better, {_percent(found.tolerance)} is tolerated"
-
-
 def _primary_table(found: RunComparison) -> Table:
     table = plain_table("")
     table.add_column("Cell", overflow="fold")
@@ -80,7 +73,7 @@ def _primary_table(found: RunComparison) -> Table:
             numbers = [
                 goal_value(found.metric, cell.primary.baseline),
                 goal_value(found.metric, cell.primary.candidate),
-                "\n".join(filter(None, (_absolute(cell.primary), _relative(cell.primary)))),
+                "\n".join(filter(None, (absolute_text(cell.primary), relative_text(cell.primary)))),
             ]
         table.add_row(cell.name, *numbers, _change(cell.change, found.tolerance))
     table.caption, table.caption_justify = "± 95 % confidence interval", "left"
@@ -97,7 +90,7 @@ def _others_table(cell: CellComparison, tolerance: float, *, wide: bool) -> Tabl
             measure_text(other.metric, other.statistic),
             *[goal_value(other.metric, other.baseline)] * wide,
             goal_value(other.metric, other.candidate),
-            _relative(other) or _absolute(other),
+            relative_text(other) or absolute_text(other),
             _p(other.p_adjusted),
             _change(other.change, tolerance),
         )
@@ -125,32 +118,6 @@ def _side(side: RunSide) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _absolute(found: Difference) -> str:
-    """The difference in the unit of the metric; of shares in percentage points."""
-    if found.difference is None:
-        return "-"
-    size, width = abs(found.difference), found.half_width
-    match METRICS[found.metric].unit:
-        case Unit.SECONDS:
-            text = latency(size, width)
-        case Unit.RATIO:
-            text = f"{with_interval(size, width, 100)} points"
-        case _:
-            text = with_interval(size, width)
-    return f"{_sign(found.difference)}{text}"
-
-
-def _relative(found: Difference) -> str:
-    """The same in per cent of the baseline; empty where that is 0."""
-    if found.relative is None:
-        return ""
-    return f"{_sign(found.relative)}{share(abs(found.relative), found.relative_half_width)}"
-
-
-def _sign(value: float) -> str:
-    return "-" if value < 0 else "+" if value > 0 else ""
-
-
 def _p(value: float | None) -> str:
     if value is None:
         return "-"
@@ -158,18 +125,7 @@ def _p(value: float | None) -> str:
 
 
 def _change(change: Change, tolerance: float) -> Text:
-    words = {
-        Change.BETTER: "better",
-        Change.WITHIN_TOLERANCE: f"within {_percent(tolerance)}",
-        Change.NOT_WORSE: "not worse",
-        Change.WORSE: "worse",
-        Change.NOT_CONCLUSIVE: "not conclusive",
-    }
-    return Text(words[change], style=_STYLES[change])
-
-
-def _percent(fraction: float) -> str:
-    return f"{number(fraction * 100)} %"
+    return Text(change_text(change, tolerance), style=_STYLES[change])
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

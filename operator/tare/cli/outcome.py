@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tare.api.reasons import ConditionType
+from tare.cli.compare_tables import show_comparison
 from tare.cli.exits import Exit, exit_of
 from tare.cli.export import ExportError, write_results
 from tare.cli.tables import show_results
@@ -44,16 +45,21 @@ async def show_outcome(
     status = run.get("status") or {}
     results = await gather(cluster, run)
     told: set[str] = set()
+    compared = results.summary.comparison if results is not None else None
     if results is not None:
         summary = results.summary
         show_results(console, summary, result_rows(summary))
         told = {c.reason for cell in summary.cells if cell.summary for c in cell.summary.concerns}
+    if compared is not None:
+        show_comparison(console, compared)
     code = exit_of(status)
     conditions = {c["type"]: c for c in status.get("conditions") or ()}
     ending = conditions.get(ConditionType.FINISHED, {}).get("message", "")
     style = "bold green" if code == Exit.OK else "bold red"
     console.print(Text(f"{status.get('phase')}", style=style).append(f"  {ending}", style=""))
     for kind in _SHOWN:
+        if kind is ConditionType.NO_REGRESSION and compared is not None:
+            continue
         condition = conditions.get(kind, {})
         doubtful = condition.get("status") in ("False", "Unknown") and condition.get("message")
         if doubtful and condition.get("reason") not in told:

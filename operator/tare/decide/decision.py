@@ -14,6 +14,7 @@ from tare.decide.acceptance import warnings_of
 from tare.decide.actions import Decision
 from tare.decide.ahead import following, have_pods_ahead
 from tare.decide.attempt import Attempt
+from tare.decide.baseline import announce
 from tare.decide.children import TrialKey
 from tare.decide.closing import close
 from tare.decide.conditions import Conditions
@@ -61,6 +62,7 @@ def decide(run: Run, facts: Facts, stored: Mapping[str, Any]) -> Decision:
 def _pass(draft: Draft) -> End | None:
     """One pass; the end of the run when it has come to one."""
     draft.condition(ConditionType.ACCEPTED, True, Reason.ACCEPTED, _accepted(draft))
+    announce(draft)
     if draft.run.spec_changed:
         text = "spec was changed after the start; the run goes on with what it started with"
         draft.condition(ConditionType.SPEC_CHANGE_IGNORED, True, Reason.SPEC_CHANGED, text)

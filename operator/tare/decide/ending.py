@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tare.api.names import FINALIZER_PROFILER
 from tare.api.reasons import CellState, ConditionType, Reason, RunPhase
 from tare.decide.actions import DeleteJob, RemoveProfilerFinalizer, StartOp
+from tare.decide.baseline import is_compared
 from tare.decide.facts import Op, OpKind
 
 if TYPE_CHECKING:
@@ -98,11 +99,13 @@ def end_of(draft: Draft) -> End:
 
 
 def finish(draft: Draft, end: End) -> bool:
-    """Store the summary, drop our finalizer, set the final conditions; True when all is said."""
+    """Store the summary, compare, drop our finalizer, set the final conditions; True at last."""
     if sweep_jobs(draft, keep=()):
         return draft.wait("the workers' Jobs to go")
     if not end.deleted and not _stored(draft):
         return draft.wait("the summary to be stored")
+    if not is_compared(draft, end):
+        return draft.wait("the comparison with the baseline")
     if FINALIZER_PROFILER in draft.run.finalizers:
         draft.act(RemoveProfilerFinalizer())
         return draft.wait("the finalizer to be removed")

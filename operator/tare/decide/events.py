@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tare.api.reasons import CellState, ConditionType
+from tare.api.reasons import CellState, ConditionType, Reason
 from tare.decide.actions import Event
 from tare.decide.rows import value_of
 
@@ -25,10 +25,19 @@ _TOLD = (
     ConditionType.CACHE_AS_PLANNED,
     ConditionType.SUSPENDED,
     ConditionType.GOALS_MET,
+    ConditionType.NO_REGRESSION,
     ConditionType.FINISHED,
 )
 """Conditions whose turns are told; the others turn with every trial."""
 _GOOD_WHEN_FALSE = (ConditionType.SPEC_CHANGE_IGNORED, ConditionType.SUSPENDED)
+_OPEN = {
+    ConditionType.NO_REGRESSION: (
+        Reason.NOT_CONCLUSIVE,
+        Reason.NOT_DECIDABLE,
+        Reason.BASELINE_MISSING,
+    )
+}
+"""Reasons with which Unknown is the last word, and not only the first."""
 _ENDED = (CellState.MEASURED, CellState.FAILED, CellState.INVALID)
 
 
@@ -42,11 +51,12 @@ def events(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, 
 
 
 def _conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
-    known = {c["type"]: c["status"] for c in before.get("conditions") or ()}
+    known = {c["type"]: _turn(c) for c in before.get("conditions") or ()}
     for condition in after.get("conditions") or ():
         kind, status = condition["type"], condition["status"]
         doubted = status == "Unknown" and kind != ConditionType.CACHE_AS_PLANNED
-        if kind not in _TOLD or doubted or known.get(kind) == status:
+        doubted = doubted and condition["reason"] not in _OPEN.get(kind, ())
+        if kind not in _TOLD or doubted or known.get(kind) == _turn(condition):
             continue
         bad = status == ("True" if kind in _GOOD_WHEN_FALSE else "False")
         if kind == ConditionType.FINISHED:
@@ -57,6 +67,11 @@ def _conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         if kind == ConditionType.FINISHED:
             message = f"{after.get('phase')}: {message}"
         yield Event(reason=condition["reason"], message=message, warning=bad)
+
+
+def _turn(condition: Mapping[str, Any]) -> tuple[str, bool]:
+    """What has to change of a condition for an Event: its status, or that it is left open."""
+    return condition["status"], condition["reason"] in _OPEN.get(condition["type"], ())
 
 
 def _cells(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:

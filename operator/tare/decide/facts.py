@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tare.api.reasons import Reason
 from tare.api.spec import BenchmarkRunSpec
 from tare.decide.attempt import Attempt
 from tare.decide.children import JobView, PodView, TrialKey
@@ -21,6 +22,7 @@ from tare.measure.messages import WorkerState
 from tare.measure.trial import TrialSummary
 
 __all__ = [
+    "BaselineVerdict",
     "Facts",
     "Op",
     "OpKind",
@@ -87,6 +89,8 @@ class OpKind(StrEnum):
     CHECK_REPLICAS = "check-replicas"
     STORE_TRIAL = "store-trial"
     STORE_SUMMARY = "store-summary"
+    COMPARE = "compare"
+    """Hold the stored results against those of the baseline, and store what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,17 @@ class ResetResult:
     """What they told before one between phases: its canaries are no part of the trial."""
 
 
-OpResult = PreflightReport | ResetResult | HookReport | Replicas | None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineVerdict:
+    """What the comparison with the baseline came to."""
+
+    regression: bool | None
+    """None when the data do not decide."""
+    reason: Reason
+    message: str
+
+
+OpResult = PreflightReport | ResetResult | HookReport | Replicas | BaselineVerdict | None
 """Results by kind in the order of `OpKind`; storing has none."""
 
 

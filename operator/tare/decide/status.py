@@ -31,6 +31,8 @@ _MAX_REPLICAS = 64
 _WARM = (Reason.RESET_INCOMPLETE, Reason.CONTAMINATED, Reason.WARM_CACHE)
 """More was cached than planned; everything else that is not as planned is only not known."""
 _VERDICT = {True: "Met", False: "Missed", None: "Unknown"}
+_REGRESSION = {"True": "NotFound", "False": "Found", "Unknown": "Unknown"}
+"""By the status of the condition that denies it."""
 
 
 def render(draft: Draft, end: End | None, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def render(draft: Draft, end: End | None, stored: Mapping[str, Any]) -> dict[str
         "progress": _progress(draft, outcomes),
         "cells": [row(o) for o in select_rows(outcomes, verdict.best, draft.attempt)],
         "current": draft.attempt.to_json() if draft.attempt and not finished else None,
-        "summary": _summary(outcomes, verdict),
+        "summary": _summary(draft, outcomes, verdict),
         "results": _results(draft),
         "target": _target(draft, stored.get("target")),
     }
@@ -162,8 +164,12 @@ def _share(draft: Draft) -> float:
     return len(over) / max(len(draft.run.schedule), 1)
 
 
-def _summary(outcomes: Sequence[CellOutcome], verdict: RunVerdict) -> dict[str, Any] | None:
+def _summary(
+    draft: Draft, outcomes: Sequence[CellOutcome], verdict: RunVerdict
+) -> dict[str, Any] | None:
     summary: dict[str, Any] = {}
+    if no_regression := draft.conditions.get(ConditionType.NO_REGRESSION):
+        summary["regression"] = _REGRESSION[no_regression["status"]]
     if verdict.reason is not Reason.NO_GOALS:
         summary["goals"] = _VERDICT[verdict.met]
     if verdict.best is not None:

@@ -32,13 +32,22 @@ if TYPE_CHECKING:
     from tare.results.document import RunResults
 
 __all__ = [
+    "TOLERANCE",
     "CellComparison",
     "ComparisonError",
     "RunComparison",
     "RunSide",
+    "cell_key",
     "compare_runs",
+    "explain",
     "measure_text",
 ]
+
+TOLERANCE: Final = 0.05
+"""Part of the baseline's value that counts as no difference, unless somebody says otherwise.
+
+Runs of the same server on a busy machine differ by a few per cent; 0 would call that open.
+"""
 
 _DEFAULT: Final = Measure(metric="time_to_first_token", statistic=SCALAR_STATISTIC)
 _NAMED: Final = 5
@@ -119,7 +128,7 @@ def compare_runs(
     baseline: RunResults,
     candidate: RunResults,
     *,
-    tolerance: float,
+    tolerance: float = TOLERANCE,
     measure: Measure | None = None,
     allowed: Collection[str] = (),
 ) -> RunComparison:
@@ -161,6 +170,26 @@ def compare_runs(
     )
 
 
+def cell_key(overrides: Mapping[str, Any]) -> bytes:
+    """Return what two runs have in common of a cell: its overrides, in whatever order."""
+    return orjson.dumps(dict(overrides), option=orjson.OPT_SORT_KEYS)
+
+
+def explain(found: RunComparison) -> str:
+    """Say in one breath with what was compared, what came of it and, if nothing, the first why."""
+    parts = [f"Against {found.baseline.name}: {found.message}"]
+    if found.regression is None:
+        open_cells = (c for c in found.cells if c.change is Change.NOT_CONCLUSIVE)
+        parts += [f"{cell.name}: {why}" for cell in open_cells if (why := _why(cell))][:1]
+    return " ".join(parts)
+
+
+def _why(cell: CellComparison) -> str:
+    if cell.refusals:
+        return cell.refusals[0]
+    return f"{cell.primary.doubt}." if cell.primary is not None and cell.primary.doubt else ""
+
+
 def measure_text(metric: str, statistic: str) -> str:
     """Write a metric as people do: a metric of one number has no statistic."""
     return f"{metric} {statistic}" if METRICS[metric].kind is Kind.DISTRIBUTION else metric
@@ -195,7 +224,7 @@ def _read(role: str, results: RunResults) -> _Run:
         )
     outcomes = {outcome.index: outcome for outcome in results.summary.cells}
     cells = {
-        orjson.dumps(dict(cell.overrides), option=orjson.OPT_SORT_KEYS): _Measured(
+        cell_key(cell.overrides): _Measured(
             cell=cell,
             outcome=outcomes[cell.index],
             side=_measured(results, outcomes[cell.index]),

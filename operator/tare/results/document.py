@@ -16,6 +16,7 @@ from tare.manifests.metadata import Owner
 from tare.measure.goals import RunVerdict
 from tare.measure.hooks import HookCall, Replica
 from tare.measure.servers import ServerCounts
+from tare.results.comparison import RunComparison
 
 __all__ = ["RunResults", "SummaryDocument", "TrialDocument"]
 
@@ -52,6 +53,8 @@ class SummaryDocument:
     model: str
     cells: tuple[CellOutcome, ...]
     verdict: RunVerdict
+    comparison: RunComparison | None = None
+    """With the run that `spec.baseline` names; None without one, or when it was not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,8 +49,8 @@ def unlike(
         if _is_below(path, paths)
     ]
     found += [
-        f"spec.{path} is {before} in the baseline and {after} in the candidate; --allow {path} "
-        "compares them all the same."
+        f"spec.{path} is {before} in the baseline and {after} in the candidate; "
+        f"`tare compare --allow {path}` compares them all the same."
         for path, before, after in _differences(baseline, candidate)
         if path in ALLOWABLE and path not in allowed
     ]

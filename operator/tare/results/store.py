@@ -4,10 +4,14 @@ A trial is stored under a name that follows from its cell, trial and attempt, so
 after a lost answer or by a restarted operator, finds what is there already. A trial counts as
 stored when all of its parts are; half of one is thrown away and written again. The API server
 deletes everything with the run.
+
+What takes long with large results, that is packing and reading them, is done in threads: the loop
+serves other runs meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,16 +23,16 @@ from tare.kube.port import CONFIG_MAP, Cluster, Document
 from tare.manifests.metadata import Owner, child_metadata, run_labels, trial_labels
 from tare.measure import wire
 from tare.results import chunks
-from tare.results.document import SummaryDocument, TrialDocument
+from tare.results.document import RunResults, SummaryDocument, TrialDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["ResultStore"]
 
 T = TypeVar("T")
 
-_TRIAL, _SUMMARY = "trial-result", "summary-result"
+_TRIAL, _SUMMARY, _BASELINE = "trial-result", "summary-result", "baseline-copy"
 """Values of the component label."""
 
 
@@ -52,28 +56,22 @@ class ResultStore:
         labels = {**trial_labels(document.run, key), names.LABEL_COMPONENT: _TRIAL}
         name = (f"c{key.cell}", f"t{key.trial}", f"a{key.attempt}")
         parts = chunks.split(wire.encode(document), _metadata(document.run, name, labels))
-        try:
-            return await self._create(document.run, parts)
-        except AlreadyExists:
-            existing = await self._list(document.run, labels)
-            if not existing:
-                raise
-        if _is_whole(existing):
-            return tuple(sorted(part["metadata"]["name"] for part in existing))
-        await self._delete(document.run, existing)
-        return await self._create(document.run, parts)
+        return await self._store_once(document.run, parts, labels)
 
     async def load_trials(self, run: Owner) -> dict[tuple[int, int], TrialDocument]:
         """Read the stored end of every trial, by cell and trial; of several attempts the last.
 
         A trial of which only a part was written is not among them: it will be stored again.
+
+        Raises:
+            WireError: one is of another version of Tare.
         """
         parts_of: dict[TrialKey | None, list[Document]] = defaultdict(list)
         for part in await self._list(run, _component(run, _TRIAL)):
             parts_of[key_of(part)].append(part)
         found: dict[tuple[int, int], TrialDocument] = {}
         for parts in parts_of.values():
-            document = _decode(TrialDocument, parts)
+            document = await asyncio.to_thread(_decode, TrialDocument, parts)
             if document is None:
                 continue
             record = document.record
@@ -100,9 +98,52 @@ class ResultStore:
         return stored
 
     async def load_summary(self, run: Owner) -> SummaryDocument | None:
-        """Read the summary of a run; None when there is none yet."""
+        """Read the summary of a run; None when there is none yet.
+
+        Raises:
+            WireError: it is of another version of Tare.
+        """
         parts = await self._list(run, _component(run, _SUMMARY))
         return _decode(SummaryDocument, parts)
+
+    async def store_baseline(self, run: Owner, baseline: RunResults) -> None:
+        """Give a run its copy of another one's results, once.
+
+        Raises:
+            AlreadyExists: as `store_trial`.
+        """
+        labels = _baseline(run)
+        metadata = _metadata(run, ("baseline",), labels)
+        parts = await asyncio.to_thread(lambda: chunks.split(wire.encode(baseline), metadata))
+        await self._store_once(run, parts, labels)
+
+    async def has_baseline(self, run: Owner) -> bool:
+        """Whether a run has its copy, whole."""
+        return await asyncio.to_thread(_is_whole, await self._list(run, _baseline(run)))
+
+    async def load_baseline(self, run: Owner) -> RunResults | None:
+        """Read a run's copy of its baseline's results; None when it has none, or half of one.
+
+        Raises:
+            WireError: it is of another version of Tare.
+        """
+        parts = await self._list(run, _baseline(run))
+        return await asyncio.to_thread(_decode, RunResults, parts)
+
+    async def _store_once(
+        self, run: Owner, parts: Sequence[Document], labels: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """Create the parts of one document, or find what was created before."""
+        try:
+            return await self._create(run, parts)
+        except AlreadyExists:
+            existing = await self._list(run, labels)
+            if not existing:
+                raise
+        if await asyncio.to_thread(_is_whole, existing):
+            return tuple(sorted(part["metadata"]["name"] for part in existing))
+        await self._delete(run, existing)
+        return await self._create(run, parts)
 
     async def _create(self, run: Owner, parts: Iterable[Document]) -> tuple[str, ...]:
         created = []
@@ -125,6 +166,15 @@ class ResultStore:
 
 def _component(run: Owner, component: str) -> dict[str, str]:
     return {**run_labels(run), names.LABEL_COMPONENT: component}
+
+
+def _baseline(run: Owner) -> dict[str, str]:
+    """Labels of a copy: none of those by which the run's own results are selected."""
+    return {
+        names.LABEL_MANAGED_BY: names.MANAGED_BY,
+        names.LABEL_COMPONENT: _BASELINE,
+        names.LABEL_BASELINE_OF: run.uid,
+    }
 
 
 def _metadata(run: Owner, key: tuple[str, ...], labels: dict[str, str]) -> Iterator[dict[str, Any]]:

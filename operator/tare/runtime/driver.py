@@ -25,6 +25,7 @@ from tare.kube.errors import KubeError, NotFound, Terminating
 from tare.kube.port import JOB, POD, Document
 from tare.manifests.metadata import Owner
 from tare.measure.messages import CommandKind
+from tare.runtime.baseline import copy_baseline
 from tare.runtime.book import AttemptBook
 from tare.runtime.children import Children
 from tare.runtime.effects import Effects, post_events
@@ -33,8 +34,9 @@ from tare.runtime.publish import publish
 from tare.runtime.status_writer import StatusWriter, SupersededError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from tare.api.problems import Problem
     from tare.decide.actions import Decision
     from tare.decide.children import TrialKey
     from tare.decide.facts import Run
@@ -155,16 +157,11 @@ class Driver:
         self._keep(await self._writer.take_over(self._document))
         accepted = accept(self._document, allow_targets=self._context.settings.allowed_targets)
         if not isinstance(accepted, Accepted):
-            decision = refuse(
-                accepted.problems,
-                self._status,
-                now=self._context.clock.wall().timestamp(),
-                generation=self._document["metadata"]["generation"],
-            )
-            await self._write(decision.status)
-            await post_events(self._context, self.owner, decision.events)
-            publish(self._context.metrics, self.owner, self._document)
-            self._exiting = True
+            await self._refuse(accepted.problems)
+            return
+        problem = await copy_baseline(self._context, self.owner, accepted, self._document)
+        if problem is not None:
+            await self._refuse((problem,))
             return
         self._accepted = accepted
         self._operations = Operations(self._context, self.owner, accepted, self._book, self.wake)
@@ -175,6 +172,19 @@ class Driver:
         self._since = self._context.clock.wall().timestamp()
         await self._operations.load_records()
         await self._relist()
+
+    async def _refuse(self, problems: Sequence[Problem]) -> None:
+        """Say what is wrong with the run, and leave it."""
+        decision = refuse(
+            problems,
+            self._status,
+            now=self._context.clock.wall().timestamp(),
+            generation=self._document["metadata"]["generation"],
+        )
+        await self._write(decision.status)
+        await post_events(self._context, self.owner, decision.events)
+        publish(self._context.metrics, self.owner, self._document)
+        self._exiting = True
 
     async def _pass(self) -> bool:
         """Make one pass; True at the run's end."""

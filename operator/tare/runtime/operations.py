@@ -24,6 +24,7 @@ from tare.measure.servers import ServerFact
 from tare.measure.trial import TrialSummary, summarize
 from tare.results.document import TrialDocument
 from tare.results.summary import summarize_run
+from tare.runtime.baseline import compare_with_baseline
 from tare.runtime.cache_check import check_cache
 from tare.runtime.publish import run_name, show_live
 from tare.runtime.target import TargetService
@@ -197,6 +198,8 @@ class Operations:
             case OpKind.STORE_SUMMARY:
                 await self._store_summary(run)
                 return None
+            case OpKind.COMPARE:
+                return await compare_with_baseline(self._context, self._owner, self._accepted)
             case _:
                 pass
         assert op.key is not None

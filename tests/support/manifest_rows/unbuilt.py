@@ -38,7 +38,6 @@ UNBUILT = (
     _unbuilt(
         "volume of the workers", {"spec.workers.volume": {"emptyDir": {}}}, "spec.workers.volume"
     ),
-    _unbuilt("baseline", {"spec.baseline": {"run": "qwen-v1"}}, "spec.baseline"),
     _unbuilt("artifacts", {"spec.artifacts": {"emptyDir": {}}}, "spec.artifacts"),
     _unbuilt("prediction", {"spec.prediction": {"kvBlocks": 100}}, "spec.prediction"),
 )

@@ -2,22 +2,27 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
 
+from support.compared import run, trial
 from support.memory_cluster import MemoryCluster
 from support.summaries import cells, measured, summary
 from support.trials import OWNER
 from tare.cli.exits import Exit
 from tare.cli.outcome import show_outcome
+from tare.results.comparison import compare_runs
 from tare.results.store import ResultStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tare.kube.port import Document
+
+FAST, SLOW = trial([100.0, 110.0] * 30), trial([200.0, 210.0] * 30)
 
 
 @pytest.fixture
@@ -50,6 +55,29 @@ async def test_a_run_that_worked_shows_its_table_and_its_last_words(
     assert code is Exit.OK
     assert "98/100" in text
     assert "Succeeded  1 of 1 cells measured" in text
+
+
+async def test_a_run_that_was_compared_shows_the_comparison_and_not_its_sentence_twice(
+    cluster: MemoryCluster,
+) -> None:
+    candidate = run([SLOW] * 3, name="after")
+    found = compare_runs(run([FAST] * 3), candidate)
+    document = replace(candidate.summary, run=OWNER, comparison=found)
+    await ResultStore(cluster).store_summary(document)
+    code, text = await printed(
+        cluster, finished("Succeeded", ("NoRegression", "False", found.message))
+    )
+    assert code is Exit.REGRESSION
+    assert "time_to_first_token mean: lower is better, 5 % is tolerated" in text
+    assert text.count("Regression: time_to_first_token mean is worse") == 1
+
+
+async def test_a_run_that_could_not_be_compared_says_why(cluster: MemoryCluster) -> None:
+    await ResultStore(cluster).store_summary(summary(measured(0), cells_of=cells(1)))
+    why = "the copy of before's results is gone or damaged"
+    code, text = await printed(cluster, finished("Succeeded", ("NoRegression", "Unknown", why)))
+    assert code is Exit.NOT_CONCLUSIVE
+    assert f"NoRegression=Unknown: {why}" in text
 
 
 async def test_the_results_are_written_in_the_format_that_the_file_name_asks_for(

@@ -53,6 +53,12 @@ def test_a_table_says_what_is_warm_shared_and_cold(tmp_path: Path) -> None:
     assert cells(result, "profiling", "question")[1:] == ["100%", "-", "-"]
 
 
+def test_a_baseline_makes_no_other_plan(tmp_path: Path) -> None:
+    assert (
+        plan(written(tmp_path, baseline={"run": "before"})).output == plan(written(tmp_path)).output
+    )
+
+
 def test_where_everything_is_warm_it_says_that_nothing_could_be_found(tmp_path: Path) -> None:
     result = plan(written(tmp_path, dataset=dataset(), phases=BOTH))
     assert "profiling: everything is warm by plan: what others left" in result.output

@@ -142,6 +142,12 @@ def test_the_same_file_gives_the_same_digits() -> None:
     assert predicted(text) == predicted(text)
 
 
+def test_a_baseline_changes_nothing_of_a_prediction() -> None:
+    text = manifest(dataset__seed=3)
+    with_baseline = manifest(dataset__seed=3, baseline={"run": "before"})
+    assert predict("-", stdin=with_baseline).stdout == predict("-", stdin=text).stdout
+
+
 def test_a_quiet_server_answers_as_its_cost_says() -> None:
     document = predicted(manifest(phases__0__type="constant", phases__0__rate=1))
     # 312 prompt tokens with the template in one iteration, then 19 for the rest.

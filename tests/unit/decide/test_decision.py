@@ -278,7 +278,7 @@ def test_whatever_happens_no_profiler_is_left_on_and_no_trial_counts_twice(
     happenings: list[str],
 ) -> None:
     """The world asserts its invariants at each step; in the end the run must come to an end."""
-    world = World()
+    world = World(manifest(baseline={"run": "before"}))
     world.step()
     for name in happenings:
         HAPPENINGS[name](world)

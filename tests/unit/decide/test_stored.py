@@ -264,7 +264,8 @@ def test_the_crd_describes_no_field_that_nobody_writes() -> None:
     for script in SCRIPTS.values():
         endpoint = {**manifest()["spec"]["endpoint"], "resetKvCache": {"at": "Both"}}
         goals = [{"metric": "error_rate", "max": "1%"}]
-        world = World(manifest(goals=goals, endpoint=endpoint))
+        baseline = {"run": "before"}
+        world = World(manifest(goals=goals, endpoint=endpoint, baseline=baseline))
         world.document["status"] = {"operator": "tare-0"}
         world.found = replace(world.found, reset=world.found.ready, profiler=world.found.ready)
         script(world)

@@ -136,7 +136,7 @@ def test_another_model_or_type_is_compared_only_if_asked(path: str, other: dict[
     before = run([FAST])
     after = run([SLOW], endpoint={**spec()["endpoint"], **other})
     [refusal] = compared(before, after).cells[0].refusals
-    assert f"--allow {path} compares them all the same" in refusal
+    assert f"`tare compare --allow {path}` compares them all the same" in refusal
     found = compared(before, after, allowed=[path])
     assert found.regression is True
     assert [text for text in found.differences if text.startswith(f"{path}: ")]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-__all__ = ["Badge", "CellPart", "Figure", "Page", "Table", "Tone"]
+__all__ = ["Badge", "CellPart", "Comparison", "Figure", "Page", "Table", "Tone"]
 
 Tone = Literal["good", "bad", "unsure", "plain"]
 """How a word is coloured."""
@@ -60,6 +60,17 @@ class CellPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The run beside its baseline."""
+
+    baseline: str
+    message: str
+    notes: Sequence[str]
+    """What differs besides the numbers, and why cells are not compared."""
+    table: Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """The whole report."""
 
@@ -69,6 +80,7 @@ class Page:
     badges: Sequence[Badge]
     verdict: str
     goals: Table | None
+    comparison: Comparison | None
     results: Table
     concerns: Sequence[str]
     figures: Sequence[Figure]

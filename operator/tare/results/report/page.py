@@ -19,6 +19,7 @@ from tare.measure.metrics import METRICS
 from tare.results.goals import goal_rows, goal_value
 from tare.results.report.blocks import Badge, Page, Table, Tone
 from tare.results.report.cell import cell_part, state_badge
+from tare.results.report.comparison import comparison_block
 from tare.results.report.sweep import sweep_figures
 from tare.results.table import ResultRow, result_rows
 from tare.results.units import clock
@@ -84,6 +85,7 @@ def page_of(results: RunResults) -> Page:
         badges=_badges(status, summary),
         verdict=summary.verdict.message,
         goals=_goals(summary),
+        comparison=comparison_block(summary.comparison) if summary.comparison else None,
         results=_results(rows),
         concerns=_concerns(summary),
         figures=sweep_figures(summary.cells),

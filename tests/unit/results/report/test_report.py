@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.compared import run, trial
 from support.reports import loaded, run_document, run_results
 from support.summaries import failed
 from tare.api.reasons import Reason
 from tare.measure.concerns import Concern
+from tare.results.comparison import compare_runs
 from tare.results.report.page import page_of
 from tare.results.report.render import to_html
 from tare.results.report.sweep import axis_of
@@ -89,6 +91,32 @@ def test_the_verdicts_come_first_in_one_word_each() -> None:
         ("NotDecidable", "unsure"),
         ("ClientSaturated", "bad"),
     ]
+
+
+def test_each_cell_stands_beside_the_baseline_with_the_sentence_for_the_whole() -> None:
+    rates = {"grid": {"phases.profiling.rate": [4, 8, 12]}}
+    fast, slow = [trial([100.0, 110.0] * 30)] * 3, [trial([200.0, 210.0] * 30)] * 3
+    baseline = run(fast, fast, fast, sweep=rates)
+    results = run(slow, fast, [], name="after", sweep=rates)
+    assert page_of(results).comparison is None
+    assert "Against the baseline" not in to_html(results)
+    found = compare_runs(baseline, results)
+    compared = replace(results, summary=replace(results.summary, comparison=found))
+
+    block = page_of(compared).comparison
+
+    assert block is not None
+    assert block.baseline == "bench/before, 2026-11-30T10:00:00Z, Qwen/Qwen3-8B"
+    assert block.message.startswith("Regression: ")
+    assert block.table.title.startswith("time_to_first_token mean: lower is better, 5 % is")
+    assert [row[0] for row in block.table.rows] == ["rate=4", "rate=8", "rate=12"]
+    assert block.table.rows[0][1:4] == ("105 ms", "205 ms", "+100 ±0 ms")
+    assert [row[-1] for row in block.table.rows] == ["worse", "within 5 %", "not conclusive"]
+    assert block.table.tones == ["bad", "good", "unsure"]
+    assert any("rate=12 is not compared. The candidate did not" in note for note in block.notes)
+    text = Tags(to_html(compared)).text
+    assert "Against the baseline" in text
+    assert found.message in text
 
 
 def test_a_run_without_goals_is_not_judged_by_any() -> None:
