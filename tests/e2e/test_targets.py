@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ONE_CELL: dict[str, Any] = {"sweep": None, "trials": None, "workers": {"replicas": 1}}
+# The address of a Service leads wherever any slice says, until every node has heard of its end.
+STRAIGHT = {
+    "service": {"name": "qwen", "port": 8000},
+    "model": "Qwen/Qwen3-8B",
+    "via": "Endpoints",
+    "resetKvCache": True,
+    "serverProfiler": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +66,7 @@ def slice_to(pod: dict[str, Any]) -> dict[str, Any]:
 def test_a_slice_made_by_hand_is_not_followed_and_is_named(runs: Space) -> None:
     stranger = start_stranger(runs)
     runs.apply(slice_to(stranger))
-    runs.start_run("misled", **ONE_CELL)
+    runs.start_run("misled", **ONE_CELL, endpoint=STRAIGHT)
 
     def complaint() -> str:
         conditions = runs.get("benchmarkrun", "misled").get("status", {}).get("conditions", ())
