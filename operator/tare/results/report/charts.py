@@ -91,7 +91,7 @@ class _Scale:
         return round(self._first + max(share, 0.0) * self._span, 1)
 
     def _at(self, value: float) -> float:
-        return math.log10(max(value, 1e-12)) if self._log else value
+        return math.log10(max(value, self.ticks[0])) if self._log else value
 
 
 def _even(values: Sequence[float], axis: Axis) -> list[float]:

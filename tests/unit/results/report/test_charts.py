@@ -88,6 +88,13 @@ def test_latencies_that_are_far_apart_are_drawn_by_their_powers_of_ten() -> None
     assert [mark.text for mark in far] == ["0.1", "0.2", "0.5", "1", "2", "5", "10"]
 
 
+def test_values_next_to_nothing_are_drawn_like_others() -> None:
+    axis = Axis(label="y", text=number, spread=True)
+    dots = marks(line_chart("t", AXIS, axis, [series((1, 1e-38), (2, 1e-36), (3, 0))]), "dot")
+    down = [float(dot.attrib["cy"]) for dot in dots]
+    assert down[1] < down[0] <= down[2]
+
+
 def test_a_value_with_an_interval_has_a_bar_as_long_as_it_is_unsure() -> None:
     unsure = marks(line_chart("t", AXIS, AXIS, [series((1, 10), half_width=2)]), "bar")
     sure = marks(line_chart("t", AXIS, AXIS, [series((1, 10))]), "bar")
