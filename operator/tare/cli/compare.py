@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tare.cli.compare_tables import show_comparison
 from tare.cli.exits import Exit
+from tare.cli.ranges import FiniteRange
 from tare.cli.session import complain, run_session
 from tare.cli.source import SourceError, namespace_option, read_source
 from tare.measure.metrics import METRICS, SCALAR_STATISTIC, Better, statistics_of
@@ -73,7 +74,7 @@ class _MeasureType(click.ParamType[Measure]):
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=TOLERANCE * _PERCENT,
     show_default=True,
     metavar="PERCENT",

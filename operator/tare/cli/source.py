@@ -14,6 +14,7 @@ import click
 from tare.kube.client import ApiCluster, current_namespace
 from tare.kube.errors import NotFound
 from tare.kube.port import RUN
+from tare.measure.wire import WireError
 from tare.results.archive import SUFFIX, gather, unpack
 
 if TYPE_CHECKING:
@@ -74,7 +75,13 @@ async def _read_run(namespace: str, name: str) -> RunResults:
                 f"there is no BenchmarkRun {name!r} in namespace {namespace!r}; "
                 "`kubectl get benchmarkruns --all-namespaces` lists all"
             ) from error
-        results = await gather(cluster, run)
+        try:
+            results = await gather(cluster, run)
+        except WireError as error:
+            raise SourceError(
+                f"the results of run {namespace}/{name} are of another version of Tare ({error}); "
+                "read them with that one"
+            ) from error
     if results is None:
         phase = (run.get("status") or {}).get("phase", "Pending")
         raise SourceError(

@@ -155,6 +155,8 @@ def test_json_holds_what_the_tables_show(compare: Any) -> None:
         (["--metric", "request_throughput:p99"], "request_throughput has no statistic 'p99'"),
         (["--metric", "prompt_tokens"], "neither better nor worse"),
         (["--tolerance", "-1"], "-1"),
+        (["--tolerance", "nan"], "nan is no number"),
+        (["--tolerance", "inf"], "inf is no number"),
         (["--allow", "dataset.seed"], "endpoint.model"),
     ],
 )
