@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tare.api.spec import BenchmarkRunSpec
 
-__all__ = ["ALLOWABLE", "told", "unlike"]
+__all__ = ["ALLOWABLE", "told", "unlike", "without_values"]
 
 ALLOWABLE: Final = ("endpoint.model", "endpoint.type")
 """Paths that may differ if that is asked for."""
@@ -64,6 +64,17 @@ def told(baseline: BenchmarkRunSpec, candidate: BenchmarkRunSpec) -> tuple[str, 
         for path, before, after in _differences(baseline, candidate)
         if _is_below(path, _TOLD) and not _is_below(path, _WORKLOAD)
     )
+
+
+def without_values(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spec as it can be shown to anybody: values that may be passwords are left out."""
+    shown = dict(spec)
+    for path in _SECRET:
+        part, _, name = path.partition(".")
+        if name in shown.get(part, {}):
+            rows = [{**r, "value": "…"} if "value" in r else r for r in shown[part][name]]
+            shown[part] = {**shown[part], name: rows}
+    return shown
 
 
 def _differences(

@@ -21,6 +21,7 @@ from tare.results.report.blocks import Badge, Page, Table, Tone
 from tare.results.report.cell import cell_part, state_badge
 from tare.results.report.comparison import comparison_block
 from tare.results.report.sweep import sweep_figures
+from tare.results.specs import without_values
 from tare.results.table import ResultRow, result_rows
 from tare.results.units import clock
 
@@ -236,22 +237,14 @@ def _notes(results: RunResults) -> list[str]:
 
 
 def _manifest(run: Mapping[str, Any]) -> str:
-    """The manifest as it can be applied again, without the values of headers."""
+    """The manifest as it can be applied again, without the values of headers and environment."""
     metadata = run.get("metadata") or {}
-    spec = dict(run.get("spec") or {})
-    endpoint = dict(spec.get("endpoint") or {})
-    if "headers" in endpoint:
-        endpoint["headers"] = [
-            {**header, "value": "…"} if "value" in header else header
-            for header in endpoint["headers"]
-        ]
-        spec["endpoint"] = endpoint
     kept = {name: metadata[name] for name in ("name", "namespace", "labels") if name in metadata}
     document = {
         "apiVersion": run.get("apiVersion", ""),
         "kind": run.get("kind", ""),
         "metadata": kept,
-        "spec": spec,
+        "spec": without_values(run.get("spec") or {}),
     }
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     return text

@@ -250,13 +250,15 @@ def test_what_a_user_or_a_server_wrote_stands_in_the_page_as_text() -> None:
     assert evil in Tags(page).text
 
 
-def test_the_manifest_is_shown_without_the_values_of_headers() -> None:
+def test_the_manifest_is_shown_without_the_values_of_headers_and_environment() -> None:
     run: dict[str, Any] = run_document()
     run["spec"]["endpoint"]["headers"] = [
         {"name": "X-Team", "value": "hush"},
         {"name": "X-Auth", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
     ]
+    run["spec"]["workers"] = {"replicas": 2, "env": [{"name": "PROXY", "value": "hush"}]}
     manifest = page_of(run_results(run=run)).manifest
+    assert "name: PROXY\n      value: …\n" in manifest
     assert "name: X-Team\n      value: …\n" in manifest
     assert "secretKeyRef" in manifest
     assert "hush" not in to_html(run_results(run=run))
