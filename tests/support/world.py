@@ -382,17 +382,17 @@ class World:
         settings = self.accepted.cells[op.key.cell].spec.endpoint.reset
         if settings is not None and op.phase < 0 and not settings.at_start:
             return ResetResult(replicas=self.servers.look(self.found), report=None)
-        living = [w for w in self.all_workers() if not self.ended(w)]
-        assert not any(worker.in_flight for worker in living), "a reset beside load"
+        loaded = (w for w in self.all_workers() if w.in_flight and not self.ended(w))
+        assert not any(loaded), "a reset beside load"
         self.resets.append(op.key)
         self.warm = False
         return self.servers.reset(self.found)
 
     def _store(self) -> None:
         attempt = self.run.attempt
-        if attempt is None and self.run.deleting:
+        if attempt is None:
+            assert self.run.deleting
             return
-        assert attempt is not None
         key = attempt.key
         self.ends[key.cell, key.trial] = attempt
         record = record_of(attempt, self._summaries().get(key))

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from tare.cli.tables import WIDE, plain_table
 from tare.measure.comparison import OTHERS, Change, Method
-from tare.results.comparison import measure_text
-from tare.results.differences import absolute_text, change_text, question_text, relative_text
-from tare.results.goals import goal_value
-from tare.results.units import number
+from tare.results.comparison import change_text
+from tare.results.differences import absolute_text, question_text, relative_text
+from tare.results.goals import goal_value, measure_text
+from tare.results.units import number, share
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -125,7 +125,7 @@ def _p(value: float | None) -> str:
 
 
 def _change(change: Change, tolerance: float) -> Text:
-    return Text(change_text(change, tolerance), style=_STYLES[change])
+    return Text(change_text(change, share(tolerance)), style=_STYLES[change])
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

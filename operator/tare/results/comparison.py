@@ -19,12 +19,13 @@ from tare.decide.outcome import CellOutcome, goals_of
 from tare.decide.records import Cell
 from tare.measure.comparison import Change, Difference, Method, compare, compare_others
 from tare.measure.likeness import doubts, unlikeness
-from tare.measure.metrics import METRICS, SCALAR_STATISTIC, Better, Kind
+from tare.measure.metrics import METRICS, SCALAR_STATISTIC, Better
 from tare.measure.paired import match
 from tare.measure.side import Measure, Side
 from tare.net.allowlist import AllowList
+from tare.results.goals import measure_text
 from tare.results.specs import told, unlike
-from tare.results.units import number, share
+from tare.results.units import share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,9 +39,9 @@ __all__ = [
     "RunComparison",
     "RunSide",
     "cell_key",
+    "change_text",
     "compare_runs",
     "explain",
-    "measure_text",
 ]
 
 TOLERANCE: Final = 0.05
@@ -58,11 +59,12 @@ _WITHIN: Final = (
 )
 _SAID: Final = {
     Change.BETTER: "better",
-    Change.WITHIN_TOLERANCE: "within the tolerance",
+    Change.WITHIN_TOLERANCE: "within {}",
     Change.NOT_WORSE: "not worse",
     Change.WORSE: "worse",
     Change.NOT_CONCLUSIVE: "not conclusive",
 }
+"""What a difference means, with the place of the tolerance."""
 
 
 class ComparisonError(Exception):
@@ -175,6 +177,11 @@ def cell_key(overrides: Mapping[str, Any]) -> bytes:
     return orjson.dumps(dict(overrides), option=orjson.OPT_SORT_KEYS)
 
 
+def change_text(change: Change, tolerance: str) -> str:
+    """Name what a difference means, in a word or two, beside a tolerance in words."""
+    return _SAID[change].format(tolerance)
+
+
 def explain(found: RunComparison) -> str:
     """Say in one breath with what was compared, what came of it and, if nothing, the first why."""
     parts = [f"Against {found.baseline.name}: {found.message}"]
@@ -188,11 +195,6 @@ def _why(cell: CellComparison) -> str:
     if cell.refusals:
         return cell.refusals[0]
     return f"{cell.primary.doubt}." if cell.primary is not None and cell.primary.doubt else ""
-
-
-def measure_text(metric: str, statistic: str) -> str:
-    """Write a metric as people do: a metric of one number has no statistic."""
-    return f"{metric} {statistic}" if METRICS[metric].kind is Kind.DISTRIBUTION else metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,7 +332,7 @@ def _conclude(
     measure: Measure, cells: Sequence[CellComparison], tolerance: float
 ) -> tuple[bool | None, str]:
     what = measure_text(measure.metric, measure.statistic)
-    limit = f"{number(tolerance * 100)} %"
+    limit = share(tolerance)
     if not cells:
         return None, "Not conclusive: the runs have no cell in common."
     worse = [cell for cell in cells if cell.change is Change.WORSE]
@@ -346,7 +348,7 @@ def _conclude(
         )
     if len(cells) == 1:
         return False, f"No regression: {what} is not worse by more than {limit}: {_named(cells)}."
-    counted = Counter(_SAID[cell.change] for cell in cells)
+    counted = Counter(change_text(cell.change, "the tolerance") for cell in cells)
     found = ", ".join(f"{count} {text}" for text, count in counted.items())
     return False, (
         f"No regression: {what} is not worse by more than {limit} in any of {len(cells)} cells: "

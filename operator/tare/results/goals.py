@@ -12,7 +12,7 @@ from tare.results.units import latency, share, with_interval
 if TYPE_CHECKING:
     from tare.results.document import SummaryDocument
 
-__all__ = ["GoalRow", "goal_rows", "goal_text", "goal_value"]
+__all__ = ["GoalRow", "goal_rows", "goal_text", "goal_value", "measure_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +59,14 @@ def goal_rows(summary: SummaryDocument) -> list[GoalRow]:
 
 def goal_text(goal: Goal) -> str:
     """Write a goal as people do: `time_to_first_token p99 ≤ 250 ms`."""
-    statistic = f" {goal.statistic}" if METRICS[goal.metric].kind is Kind.DISTRIBUTION else ""
     bounds = (("≥", goal.min), ("≤", goal.max))
     limits = [f"{sign} {goal_value(goal.metric, b)}" for sign, b in bounds if b is not None]
-    return f"{goal.metric}{statistic} {' and '.join(limits)}"
+    return f"{measure_text(goal.metric, goal.statistic)} {' and '.join(limits)}"
+
+
+def measure_text(metric: str, statistic: str) -> str:
+    """Write a metric as people do: a metric of one number has no statistic."""
+    return f"{metric} {statistic}" if METRICS[metric].kind is Kind.DISTRIBUTION else metric
 
 
 def goal_value(metric: str, value: float | None, half_width: float | None = None) -> str:

@@ -58,6 +58,17 @@ async def copied(context: Context, owner: Owner, results: RunResults, **status: 
     return "" if problem is None else str(problem)
 
 
+async def started(
+    cluster: MemoryCluster, context: Context, **spec: Any
+) -> tuple[Owner, RunResults]:
+    """A run that has measured the same as its baseline, and the copy that it made at its start."""
+    await keep(cluster, run(FAST))
+    results = candidate(FAST, **spec)
+    owner = await keep(cluster, results)
+    assert await copied(context, owner, results) == ""
+    return owner, results
+
+
 async def compared(context: Context, owner: Owner, results: RunResults) -> BaselineVerdict:
     return await compare_with_baseline(context, owner, accepted_of(results))
 
@@ -97,10 +108,9 @@ async def test_a_run_is_compared_with_its_copy_after_the_original_is_gone(
 
 
 async def test_what_is_not_compared_says_why(cluster: MemoryCluster, context: Context) -> None:
-    await keep(cluster, run(FAST))
-    results = candidate(FAST, dataset={"prompts": {"isl": 65, "osl": 10}, "seed": 7})
-    owner = await keep(cluster, results)
-    await copied(context, owner, results)
+    owner, results = await started(
+        cluster, context, dataset={"prompts": {"isl": 65, "osl": 10}, "seed": 7}
+    )
     found = await compared(context, owner, results)
     assert (found.regression, found.reason) == (None, Reason.NOT_CONCLUSIVE)
     assert "base: spec.dataset.prompts.isl is 64 in the baseline and 65" in found.message
@@ -109,10 +119,7 @@ async def test_what_is_not_compared_says_why(cluster: MemoryCluster, context: Co
 async def test_a_copy_is_written_once_and_the_original_not_read_again(
     cluster: MemoryCluster, context: Context
 ) -> None:
-    await keep(cluster, run(FAST))
-    results = candidate(FAST)
-    owner = await keep(cluster, results)
-    await copied(context, owner, results)
+    owner, results = await started(cluster, context)
     await cluster.delete(RUN, "bench", "before")
     written = len(cluster.calls)
     assert await copied(context, owner, results) == ""
@@ -132,10 +139,7 @@ async def test_a_run_that_was_accepted_is_not_refused_later(
 async def test_a_copy_that_is_lost_leaves_the_question_open_and_the_results_as_they_are(
     cluster: MemoryCluster, context: Context
 ) -> None:
-    await keep(cluster, run(FAST))
-    results = candidate(FAST)
-    owner = await keep(cluster, results)
-    await copied(context, owner, results)
+    owner, results = await started(cluster, context)
     for name in copies(await cluster.list(CONFIG_MAP, "bench")):
         await cluster.delete(CONFIG_MAP, "bench", name)
     found = await compared(context, owner, results)
@@ -147,10 +151,7 @@ async def test_a_copy_that_is_lost_leaves_the_question_open_and_the_results_as_t
 async def test_a_run_that_is_deleted_while_it_is_compared_is_no_fault(
     cluster: MemoryCluster, context: Context
 ) -> None:
-    await keep(cluster, run(FAST))
-    results = candidate(FAST)
-    owner = await keep(cluster, results)
-    await copied(context, owner, results)
+    owner, results = await started(cluster, context)
     await cluster.delete(RUN, "bench", "after")
     found = await compared(context, owner, results)
     assert (found.regression, found.reason) == (None, Reason.CANCELLED)
@@ -162,10 +163,7 @@ async def test_a_bug_in_the_comparison_loses_no_result(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    await keep(cluster, run(FAST))
-    results = candidate(FAST)
-    owner = await keep(cluster, results)
-    await copied(context, owner, results)
+    owner, results = await started(cluster, context)
     monkeypatch.setattr(module, "compare_runs", broken)
     found = await compared(context, owner, results)
     assert (found.regression, found.reason) == (None, Reason.NOT_DECIDABLE)

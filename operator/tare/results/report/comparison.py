@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tare.measure.comparison import Change
-from tare.results.differences import absolute_text, change_text, question_text, relative_text
+from tare.results.comparison import change_text
+from tare.results.differences import absolute_text, question_text, relative_text
 from tare.results.goals import goal_value
 from tare.results.report.blocks import Comparison, Table
+from tare.results.units import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +56,7 @@ def _row(cell: CellComparison, found: RunComparison) -> Sequence[str]:
             absolute_text(cell.primary),
             relative_text(cell.primary) or "-",
         ]
-    return (cell.name, *numbers, change_text(cell.change, found.tolerance))
+    return (cell.name, *numbers, change_text(cell.change, share(found.tolerance)))
 
 
 def _notes(found: RunComparison) -> Iterator[str]:

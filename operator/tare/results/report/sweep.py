@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tare.measure.metrics import METRICS, SCALAR_STATISTIC, Kind, Unit
-from tare.results.goals import goal_text, goal_value
+from tare.measure.metrics import METRICS, SCALAR_STATISTIC, Unit
+from tare.results.goals import goal_text, goal_value, measure_text
 from tare.results.report.blocks import Figure
 from tare.results.report.charts import Axis, Limit, Point, Series, line_chart, row_chart
 from tare.results.units import number
@@ -46,7 +46,7 @@ def sweep_figures(cells: Sequence[CellOutcome]) -> list[Figure]:
         has = [cell for cell in measured if _value(cell, metric, statistic)]
         if not has:
             continue
-        title = metric if METRICS[metric].kind is Kind.SCALAR else f"{metric} {statistic}"
+        title = measure_text(metric, statistic)
         limits = _limits(goals, metric, statistic)
         chart = (
             _along(title, path, has, metric, statistic, limits)
